@@ -8,15 +8,17 @@ What is nearer to the work comes first, for whatever is before it fills up behin
 2. a disk or a link that is busy throughout: queues are full because of it, not the other way round;
 3. the CPU, when it is busy throughout: requests that wait for it hold their tags meanwhile;
 4. a full queue, of the host or of a LUN: only now is it known that what lies behind could do more;
-5. the load itself, when all that it has in flight is at the devices and nothing is full.
+5. a limit of blk-throttle: what it holds back has reached no queue;
+6. the load itself, when all that it has in flight is at the devices and nothing is full.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from harness.limits.elements import QUEUES, Element, ElementKind, elements
-from harness.limits.limits import arm_bound
+from harness.limits.elements import DELIVERED, QUEUES, Element, ElementKind, elements
+from harness.limits.limits import shares_of_bound
 from harness.metrics.occupancy import LoadUse, mean_use
 from harness.scenario.model import Arm, Load
 from lab.base.errors import Misuse
@@ -32,12 +34,15 @@ PRECEDENCE = (
     ElementKind.CPU,
     ElementKind.HOST_QUEUE,
     ElementKind.LUN_DEPTH,
+    ElementKind.LIMIT,
     ElementKind.PACE,
     ElementKind.IODEPTH,
 )
 NOTHING = "nothing is saturated"
 UNCOUNTED = "not known"
 _OTHERS = 3
+_ALIKE = 0.9
+"""Roles that reach so much of the best one's share of their own bounds, or more, are one load."""
 _DEVICES = (ElementKind.DISK, ElementKind.LINK)
 _QUEUES = (ElementKind.HOST_QUEUE, ElementKind.LUN_DEPTH)
 
@@ -47,7 +52,8 @@ class Bottleneck:
     """What limits one load of one arm. ``binding`` is None when nothing is known to be saturated.
 
     ``elements`` are all that the load's requests pass, in the order of PRECEDENCE. ``reached`` is the throughput
-    over what the topology allows, None where it sets no bound.
+    over what the topology allows, None where it sets no bound. ``roles`` say what limits each role, as ``LOAD.ROLE``,
+    where they get unequal shares of their own bounds and not all for the same reason.
     """
 
     arm: str
@@ -55,6 +61,7 @@ class Bottleneck:
     binding: Element | None
     elements: tuple[Element, ...]
     reached: float | None = None
+    roles: tuple["Bottleneck", ...] = ()
 
     @property
     def label(self) -> str:
@@ -99,17 +106,38 @@ def bottleneck(arm: Arm, load: Load, uses: Sequence[LoadUse], bw: Mapping[str, f
 
     ``bw`` is the mean of what each role moved, in bytes per second.
     """
-    ordered = sorted(elements(arm, load, mean_use(uses), bw), key=lambda element: PRECEDENCE.index(element.kind))
-    binding = next((element for element in ordered if element.binds), None)
-    return Bottleneck(arm.name, load.name, binding, tuple(ordered), _share_of_bound(arm, load, sum(bw.values())))
+    use = mean_use(uses)
 
+    def of(role: str, name: str, reached: float | None) -> Bottleneck:
+        every = elements(arm, load, use, bw, role)
+        ordered = sorted(every, key=lambda element: PRECEDENCE.index(element.kind))
+        binding = next((element for element in ordered if element.binds), None)
+        if role and reached and not binding and reached >= DELIVERED and ordered[-1].share:
+            # Whose requests a LUN holds is not known. A role at its bound, with nothing full, has its own depth there.
+            binding = replace(ordered[-1], share=min(1.0, reached), figure=f"{100 * reached:.0f} % of its bound")
+            ordered[-1] = binding
+        return Bottleneck(arm.name, name, binding, tuple(ordered), reached)
 
-def _share_of_bound(arm: Arm, load: Load, bw: float) -> float | None:
     try:
-        allowed = sum(arm_bound(arm, load, role, "bw") for role in load.roles)
+        reached, shares = shares_of_bound(arm, load, bw)
     except Misuse:
-        return None
-    return bw / allowed
+        return of("", load.name, None)
+    whole = of("", load.name, reached)
+    if min(shares.values()) >= _ALIKE * max(shares.values()):
+        return whole
+    roles = tuple(of(role, f"{load.name}.{role}", share) for role, share in shares.items())
+    return whole if all(_part_of(each.binding, whole.binding) for each in roles) else replace(whole, roles=roles)
+
+
+def _part_of(own: Element | None, whole: Element | None) -> bool:
+    if own is None or whole is None:
+        return own is whole
+    return own.kind is whole.kind and set(own.names) <= set(whole.names)
+
+
+def by_role(bottlenecks: Iterable[Bottleneck]) -> list[Bottleneck]:
+    """Loads, or their roles where something else limits each."""
+    return [part for load in bottlenecks for part in load.roles or (load,)]
 
 
 # A limit is a capacity: bytes per second, tags, requests. Where a depth binds, throughput is depth over latency, so a
@@ -242,9 +270,11 @@ class _Raise:
         slower = dict.fromkeys(_DISK_RATES, 1 / RAISE) | dict.fromkeys(_DISK_TIMES, RAISE)
         topology = _multiply(self.arm.topology, "disk", self.arm.topology.disks, slower)
         topology = _multiply(topology, "link", topology.links, {"rate": 1 / RAISE, "cost": RAISE})
+        absolute = self.binding.kind in (ElementKind.LIMIT, ElementKind.PACE)
+        refused = "a limit in requests or bytes a second does not become slower with the devices" if absolute else ""
         for group in groups:
-            says = "a quarter faster, to the devices"
-            yield replace(self._alter(group.label, says, topology, named=group == self.binding), times=RAISE)
+            row = self._alter(group.label, "a quarter faster, to the devices", topology, named=group == self.binding)
+            yield replace(row, times=RAISE, refused=refused)
 
     def host_queues(self, groups: Sequence[Element]) -> Iterator[Alteration]:
         def deeper(hba: Hba) -> dict[str, int]:
@@ -274,6 +304,20 @@ class _Raise:
             topology = replace(self.arm.topology, hbas=now)
             yield self._alter(f"hba.{key}", says, topology, named=self.binding in groups)
 
+    def limits(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        """Limits of blk-throttle; how much more a weight is to give is not known."""
+        for group in groups:
+            queue, roles = dict(self.arm.queue), dict(self.load.roles)
+            for key in (key for key in queue if f"queue.{key.replace('/', '.')}" in group.names):
+                queue[key] = _raise_numbers(queue[key])
+            for name, role in self.load.roles.items():
+                if f"role.{name}.io_max" in group.names:
+                    higher = _raise_numbers(role.options["io_max"])
+                    roles[name] = replace(role, options={**role.options, "io_max": higher})
+            arm, load = replace(self.arm, queue=queue), replace(self.load, roles=roles)
+            if (arm, load) != (self.arm, self.load):
+                yield Alteration(group.label, "a quarter higher", arm, load, group == self.binding)
+
     def iodepths(self, groups: Sequence[Element]) -> Iterator[Alteration]:
         roles = self.load.roles
         deeper = {
@@ -302,6 +346,10 @@ class _Raise:
             roles = {name: replace(self.load.roles[name], options=options) for name, options in now.items()}
             load = replace(self.load, roles={**self.load.roles, **roles})
             yield Alteration(group.label, "; ".join(changed), self.arm, load, group == self.binding)
+
+
+def _raise_numbers(text: str) -> str:
+    return re.sub(r"\d+", lambda number: str(ceil(int(number[0]) * RAISE)), text)
 
 
 def _adaptive(topology: Topology, stack: Stack) -> Stack:
@@ -340,4 +388,5 @@ _RAISED = {
     ElementKind.LUN_DEPTH: _Raise.lun_depths,
     ElementKind.IODEPTH: _Raise.iodepths,
     ElementKind.PACE: _Raise.paces,
+    ElementKind.LIMIT: _Raise.limits,
 }

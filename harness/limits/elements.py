@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
 
-from harness.limits.limits import fair_share
+from harness.limits.limits import fair_share, share_of_reads
 from harness.metrics.occupancy import Held, LoadUse
 from harness.scenario.model import Arm, Load, Role
 from lab.topology.limits import driver_of, effective_iops
@@ -29,6 +29,8 @@ THINKING = 0.5
 PEER = 0.8
 """Equals of what has no room belong to it when they are so busy: members of an array differ in each window."""
 _MICROSECONDS = 1e6
+_SLICES = 0.5
+"""From so much of its limit on blk-throttle may hold back more than it should: it may lose slices (low-iops-limit)."""
 ROOM = 0.9
 """Below this use a link can take over part of what another one carries."""
 
@@ -43,6 +45,7 @@ class ElementKind(StrEnum):
     PACE = "pace"
     HOST_QUEUE = "can_queue"
     LUN_DEPTH = "cmd_per_lun"
+    LIMIT = "limit"
     IODEPTH = "iodepth"
 
 
@@ -56,6 +59,7 @@ _LABELS = {
     ElementKind.CPU: "cpu",
     ElementKind.HOST_QUEUE: "hba.{}.can_queue",
     ElementKind.LUN_DEPTH: "lun.{}.cmd_per_lun",
+    ElementKind.LIMIT: "{}",
     ElementKind.IODEPTH: "role.{}.iodepth",
     ElementKind.PACE: "role.{}.pace",
 }
@@ -83,7 +87,7 @@ class Element:
     def short(self) -> str:
         """The label, of many names with the first one and their number alone."""
         names = in_ranges(self.names)
-        if len(names) > _LONGEST:
+        if len(names) > _LONGEST and len(self.names) > 1:
             names = f"{self.names[0]} +{len(self.names) - 1}"
         return _LABELS[self.kind].format(names)
 
@@ -101,30 +105,38 @@ class _Way:
         return tuple(dict.fromkeys(link for _, _, links in self.paths for link in links))
 
 
-def elements(arm: Arm, load: Load, use: LoadUse, bw: Mapping[str, float]) -> tuple[Element, ...]:
-    """All that the load's requests pass in this arm, whether they bind or not.
-
-    ``bw`` is what each role moved, in bytes per second: where nobody counts what a disk or a link carries, it tells.
-    """
-    topology = arm.topology
+def _way(topology: Topology, load: Load) -> _Way:
     roles = tuple(load.apart().roles.values())
     luns = tuple(dict.fromkeys(lun for role in roles for lun in topology.leaves(role.disk)))
     paths = tuple((lun, disk, topology.path(lun, disk)) for lun in luns for disk in topology.luns[lun].disks)
-    way = _Way(roles, luns, paths)
+    return _Way(roles, luns, paths)
+
+
+def elements(arm: Arm, load: Load, use: LoadUse, bw: Mapping[str, float], role: str = "") -> tuple[Element, ...]:
+    """All that the load's requests pass in this arm, whether they bind or not; or those of ``role`` while all run.
+
+    ``bw`` is what each role moved, in bytes per second: where nobody counts what a disk or a link carries, it tells.
+    """
+    topology, way = arm.topology, _way(arm.topology, load)
     use, unknown = _with_links(topology, way, use, sum(bw.values()))
-    tight_disks, tight_links = _tight(way, use)
+    tags = list(_all_tags(arm, way))
+    tight_disks, tight_links = _tight(way, use, _behind_full_queues(topology, tags, use))
     tight_disks |= _peers(topology.disks, tight_disks, {name: disk.own for name, disk in use.disks.items()})
     tight_links |= _peers(topology.links, tight_links, use.links)
+    own = replace(load, roles={role: load.roles[role]}) if role else load
+    everyone, way = way.roles, _way(topology, own)
+    neighbours = [other for other in everyone if not set(way.luns).isdisjoint(topology.leaves(other.disk))]
     every = [
         *_disks(way, use, tight_disks),
-        *_buckets(topology, load, bw),
+        *_buckets(topology, load, way, bw),
         *_links(way, use, tight_links),
         *unknown,
         *_selectors(topology, way, use, tight_links),
         _cpu(use),
-        *_queues(arm, way, use),
-        *_pace(load, bw),
-        _iodepth(topology, load, way, use, unknown),
+        *_queues(tags, way, use),
+        *_limits(arm, load, own, bw),
+        *_pace(own, bw),
+        _iodepth(topology, own, neighbours, use, unknown),
     ]
     return tuple(every)
 
@@ -144,8 +156,25 @@ def _with_links(topology: Topology, way: _Way, use: LoadUse, bw: float) -> tuple
     return use, (Element(ElementKind.LINK, uncounted, share, binds=False, figure=says, counted=False),)
 
 
-def _tight(way: _Way, use: LoadUse) -> tuple[set[str], set[str]]:
-    """Disks and links that have no room.
+def _behind_full_queues(topology: Topology, tags: Sequence["_Tags"], use: LoadUse) -> Mapping[str, float]:
+    """How busy a disk must be to have no room where the queue in front of it is full, by its name.
+
+    While a queue is full for the share F of the window, more depth gives F / busy at most, and a disk a quarter faster
+    1 / (1 - busy / 5), which is more from busy = F / (1 + F / 5) on. An elevator that waits (bfq) leaves the queue
+    empty for the rest of the window, which more depth does not change.
+    """
+    least: dict[str, float] = {}
+    for each in tags:
+        for lun in each.demand:
+            host = [_host(each, use, (lun,))] if len(each.demand) == 1 else []
+            for queue in (_lun(lun, each, use), *host):
+                if queue.binds:
+                    least |= dict.fromkeys(topology.luns[lun].disks, queue.share / (1 + queue.share / 5))
+    return least
+
+
+def _tight(way: _Way, use: LoadUse, least: Mapping[str, float]) -> tuple[set[str], set[str]]:
+    """Disks and links that have no room: disks that are busy for the share ``least`` of the window, or throughout.
 
     A serial disk that is busy throughout is held up by the larger part of its time: by itself, or by
     the busiest link on its way. A link that is busy throughout has no room whoever waits for it.
@@ -156,7 +185,7 @@ def _tight(way: _Way, use: LoadUse) -> tuple[set[str], set[str]]:
         disk = use.disks[name]
         shares = {link: use.links[link] for _, behind, path in way.paths if behind == name for link in path}
         busiest = max(shares, key=lambda link: shares[link], default="")
-        if disk.busy < SATURATED:
+        if disk.busy < least.get(name, SATURATED):
             continue
         if disk.own >= shares.get(busiest, 0.0):
             disks.add(name)
@@ -181,7 +210,7 @@ def _disks(way: _Way, use: LoadUse, tight: set[str]) -> Iterator[Element]:
         yield Element(ElementKind.DISK, group, max(own), binds, says)
 
 
-def _buckets(topology: Topology, load: Load, bw: Mapping[str, float]) -> Iterator[Element]:
+def _buckets(topology: Topology, load: Load, way: _Way, bw: Mapping[str, float]) -> Iterator[Element]:
     """Disks with null_blk's token bucket, which nobody counts: what their roles moved, of what the bucket gives.
 
     A role on several LUNs is taken to move as much on each.
@@ -194,11 +223,48 @@ def _buckets(topology: Topology, load: Load, bw: Mapping[str, float]) -> Iterato
             iops = None if driver in SERIAL else effective_iops(disk, role.bs, driver)
             if iops:
                 shares[disk.name] = shares.get(disk.name, 0.0) + bw[role.name] / len(luns) / (iops * role.bs)
-    for binds in (True, False):
-        if group := tuple(name for name, share in shares.items() if (share >= SATURATED) is binds):
-            most = max(shares[name] for name in group)
-            says = f"its token bucket at {_percents([shares[name] for name in group])}"
-            yield Element(ElementKind.DISK, group, min(1.0, most), binds, says)
+    own = [name for name in shares if name in {disk for _, disk, _ in way.paths}]
+    for group, binds in _halves(own, {name for name, share in shares.items() if share >= SATURATED}):
+        most = max(shares[name] for name in group)
+        says = f"its token bucket at {_percents([shares[name] for name in group])}"
+        yield Element(ElementKind.DISK, group, min(1.0, most), binds, says)
+
+
+def _limits(arm: Arm, load: Load, own: Load, bw: Mapping[str, float]) -> Iterator[Element]:
+    """Limits of blk-throttle, of the LUN or of a role's cgroup on each LUN; whom iocost and bfq let wait is not known.
+
+    Their words are those of io.max: riops, wiops, rbps, wbps.
+    """
+    words = {key: key.replace("throttle/read_", "r").replace("throttle/write_", "w") for key in arm.queue}
+    rows = [
+        (f"queue.{key.replace('/', '.')}", [*load.roles.values()], f"{word}={arm.queue[key]}", 1)
+        for key, word in words.items()
+        if word != key
+    ]
+    for role in own.roles.values():
+        luns = len({arm.topology.region(disk).lun for disk in role.disks})
+        rows += [(f"role.{role.name}.io_max", [role], word, luns) for word in role.options.get("io_max", "").split()]
+    shares: dict[str, tuple[float, str]] = {}
+    for name, limited, word, luns in rows:
+        key, _, limit = word.partition("=")
+        moved = sum(_moved(role, bw[role.name], key) for role in limited) / luns
+        shares[name] = max((moved / int(limit), f"{moved:,.6g} of {int(limit):,} {key}"), shares.get(name, (0.0, "")))
+    for group, binds in _halves(list(shares), {name for name, (share, _) in shares.items() if share >= SATURATED}):
+        share, says = max(shares[name] for name in group)
+        known = binds or share < _SLICES
+        says += "" if known else ", not modelled"
+        yield Element(ElementKind.LIMIT, group, min(1.0, share), binds, says, known)
+    turns = [f"role.{role.name}.io_weight" for role in own.roles.values() if "io_weight" in role.options]
+    if arm.queue.get("scheduler") == "bfq" and len(load.apart().roles) > 1:
+        turns.append("queue.scheduler bfq")
+    if turns:
+        yield Element(ElementKind.LIMIT, tuple(turns), 0.0, binds=False, figure="not modelled", counted=False)
+
+
+def _moved(role: Role, bw: float, key: str) -> float:
+    """What ``key`` of io.max counts of a role's bytes per second."""
+    reads = share_of_reads(role)
+    return bw * (reads if key.startswith("r") else 1 - reads) / (role.bs if key.endswith("iops") else 1)
 
 
 def _pace(load: Load, bw: Mapping[str, float]) -> Iterator[Element]:
@@ -286,15 +352,15 @@ class _Tags:
         return fair_share(self.can_queue, len(self.demand))
 
 
-def _queues(arm: Arm, way: _Way, use: LoadUse) -> Iterator[Element]:
+def _queues(every: Sequence[_Tags], way: _Way, use: LoadUse) -> Iterator[Element]:
     """Tags of hosts and of LUNs. A queue binds when it is full and the load has more than it holds."""
-    tags = list(_all_tags(arm, way))
+    tags = [host_tags for host_tags in every if not host_tags.demand.keys().isdisjoint(way.luns)]
     hosts: dict[str, Element] = {}
-    for element in (_host(host_tags, use) for host_tags in tags):
+    for element in (_host(host_tags, use, way.luns) for host_tags in tags):
         # Of sets of tags that no LUNs share the fullest stands for the host.
         if element.share >= hosts.get(element.names[0], element).share:
             hosts[element.names[0]] = element
-    luns = {lun: _lun(lun, host_tags, use) for host_tags in tags for lun in host_tags.demand}
+    luns = {lun: _lun(lun, host_tags, use) for host_tags in tags for lun in host_tags.demand if lun in way.luns}
     for queues in (hosts, luns):
         for group, _ in _halves(list(queues), {name for name, element in queues.items() if element.binds}):
             yield replace(max((queues[name] for name in group), key=lambda element: element.share), names=group)
@@ -315,12 +381,12 @@ def _all_tags(arm: Arm, way: _Way) -> Iterator[_Tags]:
                 yield _Tags(hba.name, hba.tags, min(own, hba.tags), users)
 
 
-def _host(tags: _Tags, use: LoadUse) -> Element:
-    """A host's tags: all of them held, or a LUN's fair share of them where that is less than its own depth."""
+def _host(tags: _Tags, use: LoadUse, luns: Sequence[str]) -> Element:
+    """A host's tags: all of them held, or a fair share of ``luns`` where that is less than a LUN's own depth."""
     held = use.hosts.get(tags.host) or _sum_of_means([use.luns[lun] for lun in tags.demand])
     share, says = held.mean / tags.can_queue, _says_held(held, tags.can_queue)
     waited_for = sum(tags.demand.values()) > tags.can_queue
-    wanting = [lun for lun, wanted in tags.demand.items() if wanted > tags.fair]
+    wanting = [lun for lun, wanted in tags.demand.items() if wanted > tags.fair and lun in luns]
     if tags.fair < min(tags.own, tags.can_queue) and wanting:
         fullest = max(wanting, key=lambda lun: use.luns[lun].mean)
         if use.luns[fullest].mean / tags.fair > share:
@@ -341,18 +407,21 @@ def _sum_of_means(all_held: Iterable[Held]) -> Held:
     return Held(sum(held.mean for held in all_held), {})
 
 
-def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse, unknown: Sequence[Element]) -> Element:
+def _iodepth(
+    topology: Topology, load: Load, roles: Sequence[Role], use: LoadUse, unknown: Sequence[Element]
+) -> Element:
     """All that fio has in flight is at the devices: more would be served, if there were more.
 
-    Requests of the page cache and of most stacks are not fio's: their number says nothing of its depth.
+    ``roles`` are those on the LUNs of the load. Requests of the page cache and of most stacks are not fio's: their
+    number says nothing of its depth.
     """
     made = (StackKind.MD, *OWN_REQUESTS)
-    below = [stack.kind for role in way.roles for stack in topology.below(role.disk)]
-    if not all(role.direct for role in way.roles) or any(kind in made for kind in below):
+    below = [stack.kind for role in roles for stack in topology.below(role.disk)]
+    if not all(role.direct for role in roles) or any(kind in made for kind in below):
         says = "the page cache, a filesystem or md makes requests"
         return Element(ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=says)
-    depth = sum(role.iodepth for role in way.roles)
-    held = sum(use.luns[lun].mean for lun in way.luns)
+    depth = sum(role.iodepth for role in roles)
+    held = sum(use.luns[lun].mean for lun in {lun for role in roles for lun in topology.leaves(role.disk)})
     share = min(1.0, held / depth)
     says = f"{held:.3g} of {depth} requests at the devices"
     if unknown:

@@ -13,7 +13,7 @@ a maximum flow, and roles share as ``harness.limits.filling`` has it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.limits.filling import Filled, Flow, FlowChoice, FlowElement, FlowKind, fill
 from harness.scenario.model import Arm, Load, Role
@@ -70,6 +70,10 @@ def _limits(plan: "LoadPlan", filled: Filled) -> Iterator[Limit]:
         if use > 0:
             carried = sum(filled.rates[name] for name in plan.users(element))
             yield Limit(element, carried / use, use)
+
+
+def share_of_reads(role: Role) -> float:
+    return _READS.get(role.rw, int(role.options.get("rwmixread", "50")) / 100)
 
 
 def fair_share(can_queue: int, users: int) -> int:
@@ -138,7 +142,7 @@ class LoadPlan:
     def _access(self, role: Role) -> Access:
         start, whole = parse_size(role.options.get("offset", "0")), self._topology.region(role.disk).size
         size = parse_size(role.options["size"]) if "size" in role.options else max(whole - start, 1)
-        reads = _READS.get(role.rw, int(role.options.get("rwmixread", "50")) / 100)
+        reads = share_of_reads(role)
         return Access(start, size, self._transfer(role, reads), role.rw in SEQUENTIAL, reads)
 
     def _transfer(self, role: Role, reads: float) -> int:
@@ -241,10 +245,7 @@ def bound(topology: Topology, load: Load, role: Role, metric: str, queue: Mappin
     """
     if metric not in METRICS:
         raise Misuse(f"the topology sets no bound on {metric}", remedy=f"use one of {', '.join(METRICS)}")
-    makers = [stack for disk in role.disks for stack in topology.below(disk) if stack.kind in OWN_REQUESTS]
-    if makers:
-        says = f"{makers[0].kind} {makers[0].name} makes requests of its own"
-        raise Misuse(f"nothing bounds {role.name}: {says}", remedy="use other figures")
+    _check_requests(topology, role)
     every = tuple(load.apart().roles.values())
     own = role.apart()
     rates = _rates(topology, every, own, queue or {})
@@ -272,6 +273,33 @@ def _rates(
     flows = [plan.flow(role) for role in (*own, *others.values())]
     rates = fill(flows).rates
     return {name: rates[name] for name in names}
+
+
+def shares_of_bound(arm: Arm, load: Load, bw: Mapping[str, float]) -> tuple[float, Mapping[str, float]]:
+    """How full the fullest element is with roles that move ``bw`` bytes per second, and their shares of their bounds.
+
+    Roles that share an element fill it together. A role on several disks is taken to move on each as much as it can
+    there. Raises Misuse where nothing bounds a role.
+    """
+    shares: dict[str, float] = {}
+    pace: dict[str, float] = {}
+    every = tuple(load.apart().roles.values())
+    for role in load.roles.values():
+        _check_requests(arm.topology, role)
+        rates = _rates(arm.topology, every, role.apart(), arm.queue)
+        shares[role.name] = bw[role.name] / sum(rates.values())
+        pace |= {name: shares[role.name] * rate for name, rate in rates.items()}
+    plan = LoadPlan(arm.topology, every, arm.queue)
+    flows = [replace(plan.flow(role), pace=pace[role.name]) for role in every if pace[role.name]]
+    return max((pace[name] / rate for name, rate in fill(flows).rates.items()), default=0.0), shares
+
+
+def _check_requests(topology: Topology, role: Role) -> None:
+    """Raise Misuse where a stack makes requests of its own."""
+    makers = [stack for disk in role.disks for stack in topology.below(disk) if stack.kind in OWN_REQUESTS]
+    if makers:
+        says = f"{makers[0].kind} {makers[0].name} makes requests of its own"
+        raise Misuse(f"nothing bounds {role.name}: {says}", remedy="use other figures")
 
 
 def _in_flight(topology: Topology, every: Sequence[Role], role: Role, queue: Mapping[str, str]) -> int:

@@ -214,8 +214,23 @@ def test_a_report_of_80_columns_shows_the_figure_of_many_disks() -> None:
         (
             "devices",
             "disk.stream",
-            use(each(2, 4), disks=disks(2, 0.94)),
-            use(each(2, 4), disks=disks(2, 0.95)),
+            use(each(2, 3), disks=disks(2, 0.94)),
+            use(each(2, 3), disks=disks(2, 0.95)),
+            "disk",
+        ),
+        # Behind full queues: from F / (1 + F / 5) on, of a queue that is full for the share F of the window.
+        (
+            "devices",
+            "disk.stream",
+            use(each(2, 4), disks=disks(2, 0.83)),
+            use(each(2, 4), disks=disks(2, 0.84)),
+            "disk",
+        ),
+        (
+            "devices",
+            "disk.stream",
+            replace(use(each(2, 4), disks=disks(2, 0.76)), luns={"d0": Held(3.6, {}), "d1": Held(3.6, {})}),
+            replace(use(each(2, 4), disks=disks(2, 0.77)), luns={"d0": Held(3.6, {}), "d1": Held(3.6, {})}),
             "disk",
         ),
         (
@@ -325,27 +340,6 @@ def test_of_two_full_queues_both_are_named() -> None:
 def test_one_entry_of_an_nvme_queue_stays_free() -> None:
     hba = Hba("nvme", Driver.NVME, 16, 16)
     assert (hba.tags, replace(hba, driver=Driver.NULL_BLK).tags) == (15, 16)
-
-
-@pytest.mark.parametrize(("held_each", "label", "reached"), [(32, NOTHING, 0.5), (63, "hba.port0.can_queue", 63 / 64)])
-def test_each_lun_of_nvme_over_tcp_fills_a_queue_of_its_own(held_each: int, label: str, reached: float) -> None:
-    """Two LUNs that hold 32 of 64 each fill no queue of 64, and a deeper queue is deeper for each of them."""
-    of = load_scenario("nvme-multipath-iopolicy", search=SCENARIOS)
-    was = of.arms["numa"].topology
-    hbas = {name: replace(hba, can_queue=65, cmd_per_lun=65, links=()) for name, hba in was.hbas.items()}
-    disks = {name: replace(disk, service=4_000_000) for name, disk in was.disks.items()}
-    luns = {name: replace(lun, hba="port0") for name, lun in was.luns.items()}
-    arm = replace(of.arms["numa"], topology=replace(was, hbas=hbas, disks=disks, luns=luns))
-    roles = {name: Role(name, (name,), "randread", 4096, 256, "libaio", direct=True) for name in ("fast", "slow")}
-    load = replace(of.loads["both"], roles=roles)
-    seen = LoadUse(0.9, luns={lun: held(held_each) for lun in ("fast-one", "slow-one")})
-    found = bottleneck(arm, load, [seen], dict.fromkeys(roles, held_each * 250 * 4096))
-    assert found.label == label
-    assert found.reached == pytest.approx(reached)
-    if found.binding:
-        named_first = changes(arm, load, found)[0]
-        now = named_first.arm.topology.hbas["port0"]
-        assert (named_first.label, named_first.refused, now.can_queue, now.cmd_per_lun) == ("hba.can_queue", "", 82, 82)
 
 
 def test_a_sentence_about_several_loads_has_the_figures_of_all() -> None:

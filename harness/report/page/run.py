@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from harness.judge.claims import EntryVerdict
 from harness.judge.verdict import Verdict
+from harness.limits.bottleneck import by_role
 from harness.record.store import PlannedCell, RunFolder
 from harness.report.drawing.boxes import branches, stack_boxes
 from harness.report.drawing.chart import StripRow, strip
@@ -29,7 +30,7 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         "reproductions": list(_reproductions(verdict)),
         "incidents": [*incidents(verdict.incidents), *incidents(verdict.base_incidents, "BASE kernel: ")],
         "measured": list(charts.figure_rows(verdict, exact=run.scenario.clock is Clock.VIRTUAL)),
-        "bottlenecks": around.bottlenecks,
+        "bottlenecks": by_role(around.bottlenecks),
         "latency": list(charts.latency_charts(run.scenario, verdict.cells)),
         "occupancy": list(charts.occupancy_charts(loads)),
         "topologies": list(_topologies(run.scenario, loads)),

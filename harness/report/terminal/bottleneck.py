@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck, Proof, ProofRow
+from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck, Proof, ProofRow, by_role
 from harness.report.terminal.printing import figures, folded, plain_table
 
 _WIDEST = 30
@@ -20,12 +20,14 @@ def folded_lines(bottlenecks: Sequence[Bottleneck], failed: Collection[tuple[str
     ``failed`` are pairs of arm and load.
     """
     table = Table.grid(Column(no_wrap=True), folded(), padding=(0, 2))
+    bottlenecks = by_role(bottlenecks)
     for load in dict.fromkeys(limit.load for limit in bottlenecks):
         limits: dict[str, list[Bottleneck]] = {}
         for limit in bottlenecks:
             if limit.load == load:
                 limits.setdefault(_label(limit), []).append(limit)
-        told = any(limit.binding and limit.load == load and (limit.arm, load) in failed for limit in bottlenecks)
+        named = [limit for limit in bottlenecks if limit.load == load and (limit.binding or "." in load)]
+        told = any((limit.arm, load.partition(".")[0]) in failed for limit in named)
         if len(limits) == 1 and not told:
             continue
         *others, most = sorted(limits.items(), key=lambda item: len(item[1]))
@@ -62,7 +64,7 @@ def bottleneck_table(bottlenecks: Sequence[Bottleneck]) -> Table:
     """One row for each arm and load: what binds, its figure, and the throughput over what the topology allows."""
     table = plain_table(folded("arm"), "load", folded("limited by"), figures("of bound"), folded("because"))
     arm = ""
-    for limit in bottlenecks:
+    for limit in by_role(bottlenecks):
         shown, arm = ("" if limit.arm == arm else limit.arm), limit.arm
         reached = "-" if limit.reached is None else f"{limit.reached:.2f}"
         style = "bold" if limit.binding else "dim"
@@ -73,7 +75,7 @@ def bottleneck_table(bottlenecks: Sequence[Bottleneck]) -> Table:
 def sentences(bottlenecks: Sequence[Bottleneck]) -> Iterator[str]:
     """A sentence for each bottleneck that was named, on all loads that it limits: their figure, or its range."""
     limited: dict[str, list[Bottleneck]] = {}
-    for limit in bottlenecks:
+    for limit in by_role(bottlenecks):
         limited.setdefault(limit.label, []).append(limit)
     for label, loads in limited.items():
         where = ", ".join(f"{limit.arm}.{limit.load}" for limit in loads)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What limits roles that share disks, tags and elevators: queues of their own, limits of cgroups, turns of bfq."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.commands.common.options import SCENARIOS
+from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck, bottleneck, by_role, changes
+from harness.metrics.occupancy import DiskTime, Held, LoadUse
+from harness.report.terminal.bottleneck import sentences
+from harness.scenario.load import load_scenario
+from harness.scenario.model import Role
+from tests.unit.bottleneck_samples import held
+
+
+@pytest.mark.parametrize(("held_each", "label", "reached"), [(32, NOTHING, 0.5), (63, "hba.port0.can_queue", 63 / 64)])
+def test_each_lun_of_nvme_over_tcp_fills_a_queue_of_its_own(held_each: int, label: str, reached: float) -> None:
+    """Two LUNs that hold 32 of 64 each fill no queue of 64, and a deeper queue is deeper for each of them."""
+    of = load_scenario("nvme-multipath-iopolicy", search=SCENARIOS)
+    was = of.arms["numa"].topology
+    hbas = {name: replace(hba, can_queue=65, cmd_per_lun=65, links=()) for name, hba in was.hbas.items()}
+    disks = {name: replace(disk, service=4_000_000) for name, disk in was.disks.items()}
+    luns = {name: replace(lun, hba="port0") for name, lun in was.luns.items()}
+    arm = replace(of.arms["numa"], topology=replace(was, hbas=hbas, disks=disks, luns=luns))
+    roles = {name: Role(name, (name,), "randread", 4096, 256, "libaio", direct=True) for name in ("fast", "slow")}
+    load = replace(of.loads["both"], roles=roles)
+    seen = LoadUse(0.9, luns={lun: held(held_each) for lun in ("fast-one", "slow-one")})
+    found = bottleneck(arm, load, [seen], dict.fromkeys(roles, held_each * 250 * 4096))
+    assert found.label == label
+    assert found.reached == pytest.approx(reached)
+    if found.binding:
+        named_first = changes(arm, load, found)[0]
+        now = named_first.arm.topology.hbas["port0"]
+        assert (named_first.label, named_first.refused, now.can_queue, now.cmd_per_lun) == ("hba.can_queue", "", 82, 82)
+
+
+def test_a_disk_behind_one_command_that_bfq_dispatches_is_named_and_not_the_depth() -> None:
+    """Four weights on one disk, as a boot of 6.1 recorded them: twice the depth gave 18.5 %, a faster disk 26.4 %."""
+    of = load_scenario("bfq-weights", search=SCENARIOS)
+    arm, load = of.arms["plain"], of.loads["weighted"]
+    seen = LoadUse(0.91, {"d0": DiskTime(0.90)}, luns={"l0": Held(0.957, {})}, hosts={"h0": Held(0.957, {})})
+    found = bottleneck(arm, load, [seen], {"light": 4.5e6, "heavy": 13.5e6})
+    assert (found.label, found.roles) == ("disk.d0", ())
+    # The disk counts once, although either role could use all of it.
+    assert found.reached == pytest.approx(0.9)
+    idling = replace(seen, disks={"d0": DiskTime(0.4)}, luns={"l0": Held(0.4, {})}, hosts={"h0": Held(0.4, {})})
+    found = bottleneck(arm, load, [idling], {"light": 2e6, "heavy": 6e6})
+    assert (found.label, found.figure) == (UNCOUNTED, "queue.scheduler bfq not modelled")
+    alone = replace(load, roles={"heavy": load.roles["heavy"]})
+    assert bottleneck(arm, alone, [idling], {"heavy": 8e6}).label == NOTHING
+
+
+ONE = LoadUse(0.9, luns={"l0": held(1)}, hosts={"h0": held(1)})
+
+
+@pytest.mark.parametrize(
+    ("iops", "label", "figure"),
+    [
+        (100, "queue.throttle.read_iops", "100 of 100 riops"),
+        (95, "queue.throttle.read_iops", "95 of 100 riops"),
+        (94.5, UNCOUNTED, "queue.throttle.read_iops 94.5 of 100 riops, not modelled"),
+        (50, UNCOUNTED, "queue.throttle.read_iops 50 of 100 riops, not modelled"),
+        (49, NOTHING, "fullest: queue.throttle.read_iops 49 %"),
+    ],
+)
+def test_a_limit_of_blk_throttle_is_named_with_both_figures(iops: float, label: str, figure: str) -> None:
+    of = load_scenario("low-iops-limit", search=SCENARIOS)
+    arm, load = of.arms["hundred"], of.loads["read"]
+    found = bottleneck(arm, load, [ONE], {"reader": iops * 4096})
+    assert (found.label, found.figure[: len(figure)]) == (label, figure)
+    if label.startswith("queue"):
+        change = changes(arm, load, found)[0]
+        assert (change.named, change.arm.queue["throttle/read_iops"], change.load) == (True, "125", load)
+        (cpu,) = [change for change in changes(arm, load, found) if change.label == "cpu"]
+        assert cpu.refused == "a limit in requests or bytes a second does not become slower with the devices"
+
+
+@pytest.mark.parametrize(("rw", "iops"), [("randread", 100), ("randwrite", 5), ("randrw", 10)])
+def test_io_max_limits_its_role_and_the_other_one_has_a_name_of_its_own(rw: str, iops: float) -> None:
+    """Reads count against riops and writes against wiops; half of a mix are writes."""
+    of = load_scenario("cgroup-limits", search=SCENARIOS)
+    arm, load = of.arms["plain"], of.loads["limited"]
+    one = replace(load.roles["one"], rw=rw, options={"io_max": "riops=100 wiops=5"})
+    load = replace(load, roles={**load.roles, "one": one})
+    found = bottleneck(arm, load, [ONE], {"one": iops * 4096, "other": 990 * 4096})
+    assert [(part.load, part.label) for part in by_role([found])] == [
+        ("limited.one", "role.one.io_max"),
+        ("limited.other", "role.other.iodepth"),
+    ]
+    assert [part.reached for part in found.roles] == [pytest.approx(iops / 1000), pytest.approx(0.99)]
+    assert found.roles[1].figure.startswith("99 % of its bound; ")
+    options = changes(arm, load, found)[0].load.roles["one"].options
+    assert options == {"io_max": "riops=125 wiops=7"}
+
+
+def test_a_role_that_starves_is_not_given_the_name_of_the_one_that_does_not() -> None:
+    """Stock 5.10: the slow device holds its half of the tags, the fast one gets few although half of all are free."""
+    of = load_scenario("null-shared-tags", search=SCENARIOS)
+    load = of.loads["together"]
+
+    def answer(arm: str, fast: int, iops: int) -> Bottleneck:
+        seen = LoadUse(0.9, luns={"fast": held(fast), "slow": held(32)})
+        return bottleneck(of.arms[arm], load, [seen], {"fast": iops * 4096, "slow": 80 * 4096})
+
+    (starved,) = [part for part in by_role([answer("none", 2, 364)]) if part.load == "together.fast"]
+    assert starved.label == NOTHING
+    assert starved.reached == pytest.approx(364 / 8000)
+    sharing = answer("mq-deadline", 32, 7976)
+    assert (sharing.label, sharing.roles) == ("hba.nullb.can_queue", ())
+    said = list(sentences([answer("none", 2, 364), sharing]))
+    assert said[0].startswith("In none.together.fast nothing is saturated: fullest: hba.nullb.can_queue 53 %")
+    assert said[1].startswith("hba.nullb.can_queue limits none.together.slow, mq-deadline.together: ")
