@@ -126,13 +126,8 @@ def bottleneck(arm: Arm, load: Load, uses: Sequence[LoadUse], bw: Mapping[str, f
     if min(shares.values()) >= _ALIKE * max(shares.values()):
         return whole
     roles = tuple(of(role, f"{load.name}.{role}", share) for role, share in shares.items())
-    return whole if all(_part_of(each.binding, whole.binding) for each in roles) else replace(whole, roles=roles)
-
-
-def _part_of(own: Element | None, whole: Element | None) -> bool:
-    if own is None or whole is None:
-        return own is whole
-    return own.kind is whole.kind and set(own.names) <= set(whole.names)
+    kinds = {each.binding and each.binding.kind for each in (whole, *roles)}
+    return replace(whole, roles=roles) if len(kinds) > 1 else whole
 
 
 def by_role(bottlenecks: Iterable[Bottleneck]) -> list[Bottleneck]:

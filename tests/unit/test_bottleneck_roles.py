@@ -7,11 +7,12 @@ import pytest
 
 from harness.commands.common.options import SCENARIOS
 from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck, bottleneck, by_role, changes
+from harness.limits.limits import arm_bound
 from harness.metrics.occupancy import DiskTime, Held, LoadUse
-from harness.report.terminal.bottleneck import sentences
+from harness.report.terminal.bottleneck import folded_lines, sentences
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Role
-from tests.unit.bottleneck_samples import held
+from tests.unit.bottleneck_samples import held, scenario, use
 
 
 @pytest.mark.parametrize(("held_each", "label", "reached"), [(32, NOTHING, 0.5), (63, "hba.port0.can_queue", 63 / 64)])
@@ -44,6 +45,12 @@ def test_a_disk_behind_one_command_that_bfq_dispatches_is_named_and_not_the_dept
     assert (found.label, found.roles) == ("disk.d0", ())
     # The disk counts once, although either role could use all of it.
     assert found.reached == pytest.approx(0.9)
+    # The same where the host, and not the LUN, has the one command.
+    hosts = {name: replace(hba, can_queue=1) for name, hba in arm.topology.hbas.items()}
+    single = replace(arm, topology=replace(arm.topology, hbas=hosts))
+    assert bottleneck(single, load, [seen], {"light": 4.5e6, "heavy": 13.5e6}).label == "disk.d0"
+    slow = replace(seen, disks={"d0": DiskTime(0.79)})
+    assert bottleneck(single, load, [slow], {"light": 4e6, "heavy": 12e6}).label == "hba.h0.can_queue"
     idling = replace(seen, disks={"d0": DiskTime(0.4)}, luns={"l0": Held(0.4, {})}, hosts={"h0": Held(0.4, {})})
     found = bottleneck(arm, load, [idling], {"light": 2e6, "heavy": 6e6})
     assert (found.label, found.figure) == (UNCOUNTED, "queue.scheduler bfq not modelled")
@@ -108,6 +115,39 @@ def test_a_role_that_starves_is_not_given_the_name_of_the_one_that_does_not() ->
     assert starved.reached == pytest.approx(364 / 8000)
     sharing = answer("mq-deadline", 32, 7976)
     assert (sharing.label, sharing.roles) == ("hba.nullb.can_queue", ())
+    idle = bottleneck(
+        of.arms["none"], load, [LoadUse(0.9, luns={"fast": held(0), "slow": held(32)})], {"fast": 0, "slow": 80 * 4096}
+    )
+    assert [part.reached for part in idle.roles] == [0, pytest.approx(1)]
+    folded = folded_lines([answer("none", 2, 364)], {("none", "together")})
+    assert folded is not None
+    assert [str(cell) for cell in folded.columns[0].cells] == ["together.fast", "together.slow"]
+    assert folded_lines([answer("none", 2, 364)], {("half", "together")}) is None
     said = list(sentences([answer("none", 2, 364), sharing]))
     assert said[0].startswith("In none.together.fast nothing is saturated: fullest: hba.nullb.can_queue 53 %")
     assert said[1].startswith("hba.nullb.can_queue limits none.together.slow, mq-deadline.together: ")
+
+
+def test_a_full_lun_is_not_the_limit_of_a_role_on_another_one() -> None:
+    of = scenario("queues")
+    arm, reader = of.arms["lun"], of.loads["random"].roles["reader"]
+    roles = {name: replace(reader, name=name, disks=(disk,)) for name, disk in {"hog": "d0", "victim": "d1"}.items()}
+    load = replace(of.loads["random"], roles=roles)
+    found = bottleneck(arm, load, [use({"d0": 8, "d1": 1})], {"hog": 400 * 4096, "victim": 50 * 4096})
+    assert [(part.label, part.reached) for part in found.roles] == [
+        ("lun.d0.cmd_per_lun", pytest.approx(1)),
+        (NOTHING, pytest.approx(1 / 8)),
+    ]
+
+
+def test_a_role_moves_on_each_of_its_disks_what_it_can_there() -> None:
+    """Token buckets of 1 and 8 MB/s: 9 MB/s fill both, and 4.5 MB/s half of each."""
+    of = load_scenario("tcm-loop", search=SCENARIOS / "calibration")
+    role = Role("both", ("serial-1", "serial-8"), "randread", 4096, 64, "libaio", direct=True)
+    load = replace(of.loads["one"], roles={"both": role})
+    seen = LoadUse(0.9, luns={"serial-1": held(8), "serial-8": held(8)}, hosts={"loop": held(16)})
+    arm = of.arms["depth-8"]
+    most = arm_bound(arm, load, "both", "bw")
+    assert most == pytest.approx(9 << 20, rel=0.1)
+    for share in (1.0, 0.5):
+        assert bottleneck(arm, load, [seen], {"both": share * most}).reached == pytest.approx(share)
