@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from harness.limits.filling import Flow, FlowChoice, FlowElement, FlowKind, fill
 from harness.limits.limits import allowed, bound
 from harness.scenario.model import Role
+from lab.topology.graph import Access, parts
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology, Zone
 from tests.unit.analysis_samples import GIB, MS, load, role
 
@@ -113,6 +114,8 @@ def test_a_stream_from_an_array_jumps_over_its_parity() -> None:
     run = 10 * 128 * KIB
     assert most(array, stream("vol", bs=run, iodepth=4)) == pytest.approx(12 * run / (0.008 + run / (80 * MB)))
     assert most(array, stream("vol", "write", bs=run)) == pytest.approx(10 * 80 * MB)
+    apart = topology(disks(*[80] * 4, seek=8 * MS), (raid("raid4", 4),))
+    assert most(apart, stream("vol", bs=3 * 128 * KIB)) == pytest.approx(3 * 80 * MB)
 
 
 def test_small_random_writes_to_raid5_are_four_requests_each() -> None:
@@ -222,6 +225,15 @@ def test_a_stream_on_a_linear_stack_is_on_one_member() -> None:
     both = topology(disks(80, 40), (Stack("vol", StackKind.LINEAR, ("d0", "d1")),))
     assert most(both, stream("vol")) == pytest.approx(80 * MB)
     assert most(both, replace(stream("vol"), options={"offset": "1G"})) == pytest.approx(40 * MB)
+
+
+def test_random_requests_on_a_linear_stack_are_on_each_member_by_its_part_of_the_extent() -> None:
+    both = topology(disks(80, 40), (Stack("vol", StackKind.LINEAR, ("d0", "d1")),))
+    anywhere = parts(both, "vol", Access(GIB // 2, GIB, 4 * KIB, sequential=False, reads=1.0))
+    assert [(part.start, part.size, part.share) for part in anywhere] == [(GIB // 2, GIB // 2, 0.5), (0, GIB // 2, 0.5)]
+    # Without a size the extent ends with the stack: a third of the requests go to the first disk.
+    to_the_end = replace(stream("vol", "randread", bs=4 * KIB), options={"offset": "512M"})
+    assert most(both, to_the_end) == pytest.approx(40 * MB * 3 / 2)
 
 
 def test_buffered_streams_come_in_read_ahead() -> None:

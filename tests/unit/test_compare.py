@@ -7,7 +7,7 @@ import pytest
 
 from harness.cli import main
 from harness.judge.cells import Ensemble
-from harness.judge.comparison import Difference, kind_of
+from harness.judge.comparison import Change, Difference, kind_of
 from harness.judge.thresholds import LARGE
 from harness.record.pairing import pairs, side
 from harness.record.store import load_run
@@ -41,6 +41,19 @@ def test_a_difference_is_where_ranges_are_apart_and_marked_where_it_is_large(
 ) -> None:
     assert kind_of(ensemble(*before), ensemble(*after)) is kind
     assert kind_of(ensemble(*before), None) is Difference.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "apart"),
+    [
+        (ensemble(100, 102), ensemble(103, 104), True),
+        (ensemble(100, 102), ensemble(101, 103), False),
+        (None, ensemble(1), False),
+        (ensemble(1), None, False),
+    ],
+)
+def test_sides_are_apart_where_both_were_measured(before: Ensemble | None, after: Ensemble | None, apart: bool) -> None:
+    assert Change("plain", "all", "reader", "iops", before, after).apart is apart
 
 
 @pytest.mark.parametrize(

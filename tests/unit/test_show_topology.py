@@ -123,6 +123,9 @@ def test_times_that_the_scale_carries_across_a_timer_are_warned_of(boxes: Topolo
     assert ("write_expire", "d00..11: 64 requests of 4k queued") in found
     assert "75 ms  wbt (block/blk-wbt.c" in describe_topology(boxes)
     assert crossings(replace(boxes, scale=1)) == ()
+    disks = {name: replace(disk, seek=8 * 10**6) if disk.seek else disk for name, disk in boxes.disks.items()}
+    exactly = {(each.timer.name, each.what) for each in crossings(replace(boxes, disks=disks))}
+    assert ("slice_idle", "d00..11: a seek") in exactly
 
 
 def test_wbt_waits_2_ms_for_flash_and_75_for_a_rotating_disk(boxes: Topology) -> None:

@@ -178,6 +178,8 @@ def test_origins_are_kept(topology: Topology) -> None:
         ("over: [both, e2, e3, vol]", "write_mostly: 1, over: [both, e2, e3, vol]", "some members of a raid1"),
         ("e0..3: {size: 1G", "e0..3: {size: 1G, discard: true", "disk e0: discard needs driver null_blk, got tcmu"),
         ("over: [both, e2, e3, vol]", "over: [both, e2, e3, e3]", "e3 is listed twice"),
+        ("over: [head, e1]", "over: [head, e1], offset: 1M", "stack both: offset and size need a single member"),
+        ("over: [head, e1]", "over: [head, e1], size: 1M", "stack both: offset and size need a single member"),
         ("offset: 16M, size: 64M", "offset: 1G, size: 64M", "offset and size exceed the 1G of e0"),
         ("size: 64M, md", "size: 8G, md", "size 8G exceeds its smallest member"),
         ("over: [a0..3, b0..3]", "over: [a0..3, e0..3]", "all paths of a multipath device must lead to the same disk"),
