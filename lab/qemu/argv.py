@@ -66,7 +66,7 @@ def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
         # Processors of different NUMA nodes share no cache: each is a socket.
         *(
             "-cpu",
-            spec.clock.cpu,
+            spec.clock.cpu(spec.version),
             "-smp",
             f"{spec.cpus},sockets={spec.cpus},cores=1,threads=1" if numa else str(spec.cpus),
         ),

@@ -181,6 +181,8 @@ def words(text: str) -> tuple[str, ...]:
 
 def test_the_virtual_clock_with_own_parameters_last_so_that_they_win() -> None:
     assert machine_argv(SPEC) == words(VIRTUAL)
+    later = machine_argv(replace(SPEC, version=(10, 0, 13)))
+    assert later == words(VIRTUAL.replace("-fsrm", "-fsrm,-fzrm,-fsrs,-fsrc"))
     assert command_line(replace(SPEC, append=("loglevel=7",))).endswith(" loglevel=7")
 
 
