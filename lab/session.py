@@ -11,7 +11,8 @@ from pathlib import Path
 from lab import kit, warm
 from lab.base import host
 from lab.base.cache import Cache
-from lab.base.digest import digest_bytes, known_digest
+from lab.base.contents import lasting_digest
+from lab.base.digest import digest_bytes
 from lab.base.errors import LabBroken
 from lab.base.record import BootRecord
 from lab.base.units import Tell, silent
@@ -55,8 +56,7 @@ _MARGIN = 120
 # no_timer_check: on a busy host an emulated timer does not tick ten times within ten jiffies, and check_timer() panics.
 # random.trust_cpu: the kernel patches its code when its random numbers are ready (static key crng_is_ready,
 # f5bda35fba61, Linux 5.19). Without it that happens during a measured load, because disk I/O supplies the entropy.
-# tsc=nowatchdog: an emulated processor answers the clocksource watchdog of Linux 7.2 too late; its message
-# looks like a device that timed out.
+# tsc=nowatchdog: an emulated processor answers 7.2's clocksource watchdog too late, whose message looks like a fault.
 _WALL_WORDS = ("oops=panic", "no_timer_check", "random.trust_cpu=on", "tsc=nowatchdog")
 _STARVED = 6
 """Factor on the guest's deadline under the wall clock, where other processes of the host take CPU time."""
@@ -419,7 +419,7 @@ def boot_inputs(lab: Lab, prepared: PreparedJob) -> kit.Inputs:
     boots = prepared.kernel.vmlinux or prepared.kernel.image
     return kit.Inputs(
         kernel=boots,
-        kernel_digest=known_digest(boots),
+        kernel_digest=lasting_digest(boots),
         base=prepared.base.path,
         base_digest=prepared.base.digest,
         job_digest=prepared.fingerprint["job"],

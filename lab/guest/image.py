@@ -7,8 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from lab.base.cache import Cache
-from lab.base.contents import demand_intact
-from lab.base.digest import canonical, digest_bytes, known_digest
+from lab.base.contents import demand_intact, lasting_digest
+from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge
 from lab.guest import initramfs
 from lab.guest.payload import Payload
@@ -52,8 +52,8 @@ def base_image(
             entries[f"bin/{name}"] = initramfs.regular(program, executable=True)
         (into / _FILE).write_bytes(initramfs.archive(entries))
 
-    path = demand_intact(cache.entry(KIND, key, fill) / _FILE)
-    return BaseImage(path, known_digest(path))
+    path = cache.entry(KIND, key, fill) / _FILE
+    return BaseImage(path, lasting_digest(path))
 
 
 def job_archive(files: Mapping[str, bytes]) -> bytes:

@@ -8,7 +8,6 @@ import functools
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -84,19 +83,11 @@ def fetch(cache: Cache, toolset: Toolset, tell: Tell) -> Tools:
             kind=KIND,
             finish=partial(_finish, toolset),
         )
-    _demand_intact(cache.root, tree.pin.digest)
+    _demand_once(tree.folder)
     return Tools(tree.folder, tree.pin)
 
 
-@functools.cache
-def _demand_intact(root: Path, key: str) -> None:
-    """Once per process. Raises LabBroken."""
-    cache = Cache(root)
-    checked = root / "intact" / key
-    facts = demand_all_intact(root / KIND / key, checked.read_text() if checked.is_file() else "")
-    if facts:
-        with suppress(LabBroken):  # a cache that cannot be written is read again by the next process
-            cache.write_text("intact", key, facts)
+_demand_once = functools.cache(demand_all_intact)
 
 
 def loads_itself(program: Path) -> bool:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from lab.base import process
 from lab.base.cache import Cache
-from lab.base.digest import digest_bytes, digest_file
+from lab.base.contents import lasting_digest
+from lab.base.digest import digest_bytes
 from lab.base.errors import LabBroken, Misuse
 from lab.base.units import Tell, silent
 from lab.packages import tools
@@ -119,7 +120,7 @@ def _probe(path: Path, program: Path, libraries: str, mtime_ns: int, size: int) 
         package=package,
         devices=parse_devices(devices.result()),
         firmware=FAST_FIRMWARE if FAST_FIRMWARE in {file.name for file in firmware} else None,
-        digest=digest_bytes(b"".join(map(bytes.fromhex, (*map(digest_file, (program, *firmware)), libraries)))),
+        digest=digest_bytes(b"".join(map(bytes.fromhex, (*map(lasting_digest, (program, *firmware)), libraries)))),
     )
 
 

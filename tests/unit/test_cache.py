@@ -310,18 +310,42 @@ def test_a_file_that_does_not_change_is_read_once(cache: Cache, monkeypatch: pyt
     assert contents.demand_intact(path) == path
 
 
-def test_all_files_of_an_entry_are_read_again_only_if_one_has_changed(
+def test_a_file_that_looks_as_it_did_is_not_read_by_another_process(
     cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = cache.entry("kind", "key", put())
-    facts = contents.demand_all_intact(made, "")
-    read = list[Path]()
-    monkeypatch.setattr(contents, "demand_intact", read.append)
-    assert contents.demand_all_intact(made, facts) == ""
-    assert read == []
+    monkeypatch.setattr(contents, "_TICK", 0)
+    contents.demand_all_intact(made)
+    assert contents.lasting_digest(made / "file") == digest.digest_bytes((made / "file").read_bytes())
+    monkeypatch.setattr(
+        contents, "known_digest", lambda path: digest.digest_file(path) if path.name == contents.NAME else ""
+    )
+    contents.demand_all_intact(made)
     os.utime(made / "file")
-    assert contents.demand_all_intact(made, facts) not in ("", facts)
-    assert read == [made / "file"]
+    with pytest.raises(LabBroken, match="file is damaged"):
+        contents.demand_all_intact(made)
+
+
+def test_a_file_that_just_changed_is_read_again(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within one tick of the kernel's clock ctime does not show a second change."""
+    made = cache.entry("kind", "key", put())
+    contents.demand_all_intact(made)
+    monkeypatch.setattr(
+        contents, "known_digest", lambda path: digest.digest_file(path) if path.name == contents.NAME else ""
+    )
+    with pytest.raises(LabBroken, match="file is damaged"):
+        contents.demand_all_intact(made)
+
+
+def test_a_cache_that_cannot_be_written_is_read_again(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cache.entry("kind", "key", put())
+    monkeypatch.setattr(contents, "_TICK", 0)
+    (made / "seen").mkdir()
+    monkeypatch.setattr(contents, "_SEEN", "seen")
+    contents.demand_all_intact(made)
+    (made / "file").write_text("y")
+    with pytest.raises(LabBroken, match="file is damaged"):
+        contents.demand_all_intact(made)
 
 
 @pytest.mark.parametrize(
@@ -329,8 +353,8 @@ def test_all_files_of_an_entry_are_read_again_only_if_one_has_changed(
 )
 def test_a_file_that_changed_since_all_were_read_is_named(cache: Cache, damage: Callable[[Path], object]) -> None:
     made = cache.entry("kind", "key", put())
-    facts = contents.demand_all_intact(made, "")
+    contents.demand_all_intact(made)
     damage(made / "file")
     with pytest.raises(LabBroken, match="key/file") as caught:
-        contents.demand_all_intact(made, facts)
+        contents.demand_all_intact(made)
     assert f"rm -r {made}" in caught.value.remedy
