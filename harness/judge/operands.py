@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from harness.judge.cells import CellResult, Ensemble, worst
-from harness.limits.limits import arm_bound
+from harness.limits.limits import arm_bound, shares_of_bound
 from harness.noise import Rule
 from harness.scenario.metric_names import GUEST, IDLE, Basis, basis
 from harness.scenario.model import Operand, Ratio, Scenario, Status
@@ -137,17 +137,30 @@ largest of 746 verdicts of this collection was 1.0158 (a buffered writer of lvm-
 
 
 def above_bound(ratio: Ratio, ensemble: Ensemble, evidence: Evidence) -> str:
-    """Why a ratio of a rate and the bound on it cannot be true; empty where it can."""
-    left, right, highest = ratio.left, ratio.right, max(ensemble.values.values())
+    """Why a ratio of a rate and the bound on it cannot be true; empty where it can.
+
+    A bound rests on rules of the kernel too: fair shares, queue depths, path selectors. A kernel that breaks them
+    exceeds it, but no device, link, set of tags or depth of a role.
+    """
+    left, right = ratio.left, ratio.right
+    seed, highest = max(ensemble.values.items(), key=lambda value: value[1])
     if right is None or right.kind != BOUND or left.kind in (BOUND, NUMBER) or highest <= ABOVE_BOUND:
         return ""
-    arm, load, role, metric = right.path
-    if metric not in ("iops", "bw") or left.path not in ((*right.path,), (arm, load, role, f"members.{metric}")):
+    name, load, role, metric = right.path
+    prefix = left.path[3].removesuffix(metric)
+    if metric not in ("iops", "bw") or left.path[:3] != right.path[:3] or prefix not in ("", "members."):
         return ""
-    bound = arm_bound(evidence.scenario.arms[arm], evidence.scenario.loads[load], role, metric)
+    arm, window = evidence.scenario.arms[name], evidence.scenario.loads[load]
+    figures = evidence.cells[name, seed].figures
+    moved = {each: figures.get((load, each, "iops"), 0.0) * other.bs for each, other in window.roles.items()}
+    figure = highest * arm_bound(arm, window, role, metric)
+    moved[role] = figure * (window.roles[role].bs if metric == "iops" else 1)
+    fullest, _ = shares_of_bound(arm, window, moved, devices=True)
+    if fullest <= ABOVE_BOUND:
+        return ""
     return (
-        f"{'.'.join(left.path)} is {highest * bound:.5g}, its bound {bound:.5g}: no device of this topology does that,"
-        " so the lab's model of it is wrong"
+        f"{'.'.join(left.path)} is {figure:.5g}, its bound {figure / fullest:.5g}: no device of this topology does"
+        " that, so the lab's model of it is wrong"
     )
 
 

@@ -21,13 +21,15 @@ from lab.base.errors import Misuse
 from lab.base.units import parse_size
 from lab.topology.graph import ENDLESS, Access, FlowPart, Way, parts, rate_of
 from lab.topology.limits import driver_of, effective_iops
-from lab.topology.model import OWN_REQUESTS, SERIAL, Disk, Link, Lun, Topology
+from lab.topology.model import OWN_REQUESTS, SERIAL, Disk, Link, Lun, StackKind, Topology
 
 _FAIR_MINIMUM = 4
 SEQUENTIAL = frozenset({"read", "write", "rw", "readwrite", "trim"})
 _READS = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0, "trim": 0.0}
 _READ_AHEAD_KB = 128
 """VM_READAHEAD_PAGES of include/linux/mm.h."""
+_SORTING = frozenset({"mq-deadline", "bfq"})
+"""Elevators that dispatch by sector."""
 _WRITEBACK = 1280 << 10
 """max_sectors_kb as it is at first: BLK_DEF_MAX_SECTORS of include/linux/blkdev.h."""
 _NS = 1e9
@@ -82,12 +84,22 @@ def fair_share(can_queue: int, users: int) -> int:
 
 
 class LoadPlan:
-    """What roles on one disk each ask of a topology. ``private`` gives each its own LUN queues."""
+    """What roles on one disk each ask of a topology.
+
+    ``private`` gives each its own LUN queues, ``devices`` leaves out what only the kernel keeps: fair shares of tags,
+    cmd_per_lun and nr_requests.
+    """
 
     def __init__(
-        self, topology: Topology, roles: tuple[Role, ...], queue: Mapping[str, str], *, private: bool = False
+        self,
+        topology: Topology,
+        roles: tuple[Role, ...],
+        queue: Mapping[str, str],
+        *,
+        private: bool = False,
+        devices: bool = False,
     ) -> None:
-        self._topology, self._queue, self._private = topology, queue, private
+        self._topology, self._queue, self._private, self._devices = topology, queue, private, devices
         self._parts = {role.name: parts(topology, role.disk, self._access(role)) for role in roles}
         self._active = {way.lun for each in self._parts.values() for part in each for way in part.ways}
         self._streams: dict[str, set[tuple[str, int]]] = {}
@@ -172,6 +184,7 @@ class LoadPlan:
         hba = self._topology.hbas[lun.hba]
         active = sum(self._topology.luns[name].hba == hba.name for name in self._active) if hba.shares_tags else 1
         tags = min(hba.cmd_per_lun, fair_share(hba.tags, active), int(self._queue.get("nr_requests", 1 << 30)))
+        tags = hba.tags if self._devices else tags
         return FlowElement(FlowKind.LUN, lun.name, tags, role.name if self._private else "")
 
     def _disk_seconds(self, role: Role, part: FlowPart, way: Way) -> float | None:
@@ -197,16 +210,20 @@ class LoadPlan:
     def _jump(self, role: Role, part: FlowPart, disk: Disk) -> float:
         """Seconds of seeking for each byte: after each run, or where streams take turns, each request.
 
-        Of the queued requests among which a disk chooses, those of one stream come first, else the one whose
-        sector comes by first: with n at random places the shortest wait is a revolution over n + 1 in the mean.
+        Of the queued requests among which a disk or an elevator chooses, those of one stream come first, else the one
+        whose sector comes by first: with n at random places the shortest wait is a revolution over n + 1 in the mean.
         """
         run = part.run
         waiting = max(1, int(role.iodepth * role.bs * part.share) // part.request)
-        choices = min(disk.ncq, waiting)
+        sorts = role.rw not in SEQUENTIAL and role.direct and self._queue.get("scheduler") in _SORTING
+        choices = waiting if sorts else min(disk.ncq, waiting)
         if len(self._streams[disk.name]) > 1 and role.rw in SEQUENTIAL:
             turn = part.request * choices
             run = turn if run == ENDLESS else min(run, turn)
-        return 0.0 if run == ENDLESS else (disk.seek + disk.rotation / (1 + choices)) / _NS / run
+        # Sorted requests that follow one another need no seek. Such neighbours wait together: when the later one
+        # arrives, the other is among the waiting ones, its predecessor or its successor.
+        seeks = max(0.0, 1 - 2 * waiting * part.request / self._access(role).size) if sorts else 1.0
+        return 0.0 if run == ENDLESS else seeks * (disk.seek + disk.rotation / (1 + choices)) / _NS / run
 
     def _hold_time(self, role: Role, part: FlowPart, way: Way) -> float:
         """Seconds that a request takes on this way when no other is there."""
@@ -275,11 +292,13 @@ def _rates(
     return {name: rates[name] for name in names}
 
 
-def shares_of_bound(arm: Arm, load: Load, bw: Mapping[str, float]) -> tuple[float, Mapping[str, float]]:
+def shares_of_bound(
+    arm: Arm, load: Load, bw: Mapping[str, float], *, devices: bool = False
+) -> tuple[float, Mapping[str, float]]:
     """How full the fullest element is with roles that move ``bw`` bytes per second, and their shares of their bounds.
 
-    Roles that share an element fill it together. A role on several disks is taken to move on each as much as it can
-    there. Raises Misuse where nothing bounds a role.
+    Roles that share an element fill it together; ``devices`` counts those that hold whatever the kernel does. A role on
+    several disks is taken to move on each as much as it can there. Raises Misuse where nothing bounds a role.
     """
     shares: dict[str, float] = {}
     pace: dict[str, float] = {}
@@ -289,9 +308,19 @@ def shares_of_bound(arm: Arm, load: Load, bw: Mapping[str, float]) -> tuple[floa
         rates = _rates(arm.topology, every, role.apart(), arm.queue)
         shares[role.name] = bw[role.name] / sum(rates.values())
         pace |= {name: shares[role.name] * rate for name, rate in rates.items()}
-    plan = LoadPlan(arm.topology, every, arm.queue)
+    plan = LoadPlan(_adaptive(arm.topology) if devices else arm.topology, every, arm.queue, devices=devices)
     flows = [replace(plan.flow(role), pace=pace[role.name]) for role in every if pace[role.name]]
     return max((pace[name] / rate for name, rate in fill(flows).rates.items()), default=0.0), shares
+
+
+def _adaptive(topology: Topology) -> Topology:
+    """With multipath devices that choose the best path, which a policy of the kernel may forbid them."""
+    best = {"policy": "multibus", "selector": "queue-length", "iopolicy": "queue-depth"}
+    stacks = dict(topology.stacks)
+    for name, stack in stacks.items():
+        if stack.kind in (StackKind.MULTIPATH, StackKind.NVME):
+            stacks[name] = replace(stack, **best)  # type: ignore[arg-type]
+    return replace(topology, stacks=stacks)
 
 
 def _check_requests(topology: Topology, role: Role) -> None:

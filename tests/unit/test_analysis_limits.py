@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.limits.filling import Flow, FlowChoice, FlowElement, FlowKind, fill
-from harness.limits.limits import allowed, bound
-from harness.scenario.model import Role
+from harness.limits.limits import allowed, bound, shares_of_bound
+from harness.scenario.model import Arm, Role
 from lab.topology.graph import Access, parts
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology, Zone
 from tests.unit.analysis_samples import GIB, MS, load, role
@@ -272,3 +272,28 @@ def test_a_choice_is_a_maximum_flow(speeds: list[int], left: int, right: int) ->
     held = [found.rates[f"f{n}"] for n, speed in enumerate(speeds) if found.rates[f"f{n}"] < speed * 0.999]
     assert all(each == pytest.approx(max(found.rates.values()), rel=1e-3) for each in held)
     assert all(use <= 1 + 1e-4 for use in found.use.values())
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "seeks", "turn"), [("mq-deadline", 0.0, 0), ("bfq", 0.5, 8 / 33), ("none", 1.0, 4), ("kyber", 1.0, 4)]
+)
+def test_what_an_elevator_sorts_needs_fewer_seeks_and_shorter_turns(scheduler: str, seeks: float, turn: float) -> None:
+    """32 of 64 blocks wait: as many as 2 * 32 / 64 follow one another. mq-deadline read 1.9 times the bound."""
+    disks = {"d": Disk("d", GIB, rate=20 * MB, seek=2 * MS, rotation=8 * MS)}
+    blocks = {"mq-deadline": 64, "bfq": 128}.get(scheduler, 64)
+    reader = replace(role("r", "d", 32, 16 * KIB), options={"size": str(blocks * 16 * KIB)})
+    found = bound(topology(disks), load("l", reader), reader, "iops", {"scheduler": scheduler})
+    assert 1 / found == pytest.approx(16 * KIB / (20 * MB) + seeks * (2 + turn) / 1000)
+
+
+def test_a_policy_of_paths_is_no_limit_of_the_devices() -> None:
+    """A kernel whose round-robin stays on the faster path exceeds twice the slower one."""
+    links = (Link("a", 400 * MB), Link("b", 100 * MB))
+    paths = {name: Lun(name, "h", ("d",), (name,)) for name in ("a", "b")}
+    both = Stack("m", StackKind.MULTIPATH, ("a", "b"), selector="round-robin")
+    place = topology({"d": Disk("d", GIB, rate=1000 * MB, buffer=MB)}, (both,), links=links, paths=paths)
+    reader = role("r", "m", 16, 64 * KIB)
+    arm, window = Arm("a", place, {}, {}), load("l", replace(reader, rw="read"))
+    moved = {"r": 400.0 * MB}
+    assert shares_of_bound(arm, window, moved)[0] == pytest.approx(2.0)
+    assert shares_of_bound(arm, window, moved, devices=True)[0] == pytest.approx(0.8)
