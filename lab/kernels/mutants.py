@@ -3,8 +3,8 @@
 
 A mutant is scenarios/mutants/NAME.patch (or NAME.SERIES.patch where versions need texts of their own).
 Its header, before the first line of the diff, has the lines ``Mutant:`` what it breaks, ``Kernels:``
-a range, and may have ``From:`` the published bug that it brings back and ``Options:`` what the kernel is built with
-besides kconfigs/, such as DM_SNAPSHOT.
+a range, and may have ``From:`` the published bug that it brings back, ``Options:`` what the kernel is built with
+besides kconfigs/, such as DM_SNAPSHOT, and ``Scenarios:`` those of which it makes claims fail.
 """
 
 import re
@@ -19,7 +19,7 @@ from lab.yaml.strict import names, nearest, shown_path
 MUTANTS = Path(__file__).resolve().parents[2] / "scenarios/mutants"
 NAME_FORM = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 _FILE = re.compile(rf"({NAME_FORM})(?:\.\d+\.\d+)?\.patch")
-_KEYS = ("Mutant", "Kernels", "From", "Options")
+_KEYS = ("Mutant", "Kernels", "From", "Options", "Scenarios")
 _HEADER = re.compile(rf"({'|'.join(_KEYS)}): (\S.*)")
 
 
@@ -27,7 +27,8 @@ _HEADER = re.compile(rf"({'|'.join(_KEYS)}): (\S.*)")
 class Mutation:
     """One patch of a mutant. ``kernels`` is a range; ``source`` links a published bug of this kind, or is empty.
 
-    ``options`` (without CONFIG_) are switched on in addition.
+    ``options`` (without CONFIG_) are switched on in addition. ``scenarios`` have claims that fail on it, besides those
+    whose controls name the mutant.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Mutation:
     source: str
     patch: Path
     options: tuple[str, ...] = ()
+    scenarios: tuple[str, ...] = ()
 
 
 def catalogue(folder: Path = MUTANTS) -> Mapping[str, tuple[Mutation, ...]]:
@@ -88,8 +90,8 @@ def _read(path: Path, problems: list[Problem]) -> Mutation | None:
         if key not in header:
             problems.append(Problem(shown_path(path), 1, 1, f"the line {key}: is missing before the diff"))
             return None
-    options = tuple(header.get("Options", "").split())
-    return Mutation(match[1], header["Mutant"], header["Kernels"], header.get("From", ""), path, options)
+    options, scenarios = (tuple(header.get(key, "").split()) for key in ("Options", "Scenarios"))
+    return Mutation(match[1], header["Mutant"], header["Kernels"], header.get("From", ""), path, options, scenarios)
 
 
 def _check_range(path: Path, line: int, text: str, problems: list[Problem]) -> None:

@@ -12,6 +12,7 @@ from harness.report.format import value
 from harness.scenario.model import Claim, Clock, Control, Status, is_in
 from harness.studies.evidence.rows import EvidenceRow, arms_of, by_scenario
 from harness.studies.evidence.scorer import NOT_MEASURED, Measure, RowScore, score
+from lab.kernels.mutants import catalogue
 
 _MUTANT, _KERNELS = "mutant ", "kernels "
 
@@ -83,15 +84,17 @@ def show(judgement: Judgement | None, kernel: str = "") -> str:
 def score_claims(
     rows: Sequence[EvidenceRow], source: str, kernels: Sequence[str], measure: Measure, seeds: int | None = None
 ) -> list[RowScore]:
-    """Claims and controls on the source, the mutants that controls name, and where a claim still lacks a figure.
+    """Claims and controls on the source, on mutants that they or a mutant's header name, and what still lacks a figure.
 
     That is the first of the further kernels that shows it, with the arms of such claims and of what makes them fail.
     """
     files = [(own, seeds if own[0].scenario.clock is Clock.VIRTUAL else None) for own in by_scenario(rows)]
     scores = [it for own, count in files for it in score(own, source, measure, seeds=count)]
-    for mutant in dict.fromkeys(row.mutant for row in rows if row.mutant):
+    named = failing_on()
+    for mutant in dict.fromkeys((*(row.mutant for row in rows if row.mutant), *named)):
         for own, count in files:
-            if arms := arms_of([row for row in own if row.mutant == mutant]):
+            every = own[0].scenario.name in named.get(mutant, ())
+            if arms := arms_of([row for row in own if row.mutant == mutant or (every and not row.mutant)]):
                 scores += score(own, source, measure, mutant=mutant, arms=arms, seeds=count)
     for own, count in files:
         known = [it for it in scores if it.row.scenario is own[0].scenario]
@@ -101,6 +104,11 @@ def score_claims(
             known += (further := score(own, spec, measure, arms=arms, seeds=count))
             scores += further
     return scores
+
+
+def failing_on() -> dict[str, frozenset[str]]:
+    """By mutant the scenarios of which its header says that claims fail."""
+    return {name: frozenset(it for one in patches for it in one.scenarios) for name, patches in catalogue().items()}
 
 
 def arms_without_figures(rows: Sequence[EvidenceRow], scores: Sequence[RowScore], source: str) -> tuple[str, ...]:
@@ -196,6 +204,11 @@ def shortfalls(rows: Sequence[EvidenceRow], scores: Sequence[RowScore], source: 
     for it in trials:
         if it.run and it.row.mutant == it.mutant and it.judgement.status is not Status.PASS:
             yield f"does not fail on the mutant {it.mutant}, in {it.row.scenario.name}: {it.row.that}"
+    for mutant, scenarios in failing_on().items():
+        for name in scenarios:
+            there = [it for it in trials if (it.mutant, it.row.scenario.name) == (mutant, name)]
+            if there and not any(it.fails for it in there):
+                yield f"mutant {mutant} names {name}, and no claim of it fails there"
     detecting = {it.row.scenario.name for it in killing}
     for own in by_scenario(rows):
         name = own[0].scenario.name
