@@ -7,20 +7,26 @@ or in blklab's cache.
 """
 
 import json
+import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import copyfile
 
 from lab.base.digest import digest_file, known_digest
 from lab.base.reading import read_json
-from lab.qemu.argv import JOB_KEY, RESULTS_FILE, MachineSpec, machine_argv
+from lab.base.record import BootRecord, Outcome
+from lab.guest import console
+from lab.guest.protocol import ResultReader
+from lab.qemu.argv import CONSOLE_FILE, JOB_KEY, RESULTS_FILE, MachineSpec, machine_argv
 
 REPEAT, EXPECTED, INPUTS, RESULTS = "repeat.sh", "expected.sha256", "inputs.json", RESULTS_FILE
 KERNEL, BASE, JOB, STEADY = "kernel", "base.cpio", "job.cpio", "steady.so"
 SHARING, FUNCTIONS = "sharing.so", "functions.txt"
 """Names of the inputs in a kit, in the folder of ``repeat.sh``; the last two with several CPUs."""
 
+_STAMP = re.compile(r"\[ *([0-9]+\.[0-9]+)\]")
 _TEMPLATE = Path(__file__).parent / "guest" / "repeat.sh"
 _PLACES = {
     "QEMU": '"$qemu"',
@@ -101,3 +107,24 @@ def write_expected(folder: Path) -> None:
     results = folder / RESULTS_FILE
     if results.is_file():
         (folder / EXPECTED).write_text(f"{digest_file(results)}  {RESULTS_FILE}\n")
+
+
+def channel_faults(record: BootRecord) -> Iterator[tuple[str, str]]:
+    """What the two channels of a boot that ended well say against its record: the file, and what."""
+    if record.outcome is not Outcome.BYE:
+        return
+    sent, shown = record.folder / RESULTS, record.folder / CONSOLE_FILE
+    if not sent.is_file():
+        return
+    reader = ResultReader()
+    for line in sent.read_text(errors="replace").split("\n"):
+        reader.feed(line.rstrip("\r"))
+    for name in sorted(name for name, data in reader.files.items() if record.files.get(name) != data):
+        yield RESULTS, f"has another {name} than out/"
+    if not reader.bye:
+        yield RESULTS, f"does not end as boot.json says: {reader.fault or 'there is no BYE'}"
+    death = console.death(shown.read_text(errors="replace").splitlines()) if shown.is_file() else ""
+    stamp = _STAMP.match(death.strip())
+    # A kernel may hang after BYE, when it powers off.
+    if death and reader.bye and (stamp is None or float(stamp[1]) < reader.phases[-1].uptime):
+        yield CONSOLE_FILE, f"shows {death.strip()[:80]!r}, and boot.json says {record.outcome}"

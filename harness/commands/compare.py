@@ -8,11 +8,12 @@ from pathlib import Path
 from harness.commands.common.options import add_arms, add_metrics, add_results, metrics_of, results_root
 from harness.judge.comparison import Difference
 from harness.record.index import IndexedRun, open_index
-from harness.record.judging import changes_of_runs
+from harness.record.judging import changes_of_runs, results_of
 from harness.record.pairing import RunPair, pairs, side
 from harness.record.store import load_run
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.report.terminal.printing import console_of
+from harness.report.words import unseen
 from harness.studies.history import history, print_history
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.yaml.strict import nearest
@@ -71,9 +72,10 @@ def _comparison(pair: RunPair, metrics: tuple[str, ...]) -> Compared:
     before, after = (load_run(Path(run.path)) for run in pair)
     changes = changes_of_runs(before, after, metrics)
     marked = [f"{change.arm}.{change.load}" for change in changes if change.difference() is Difference.MARKED]
-    cells = dict.fromkeys(marked if all(change.exact for change in changes) else ())
-    profiles = tuple(f"blklab profile {before.path} {after.path} {cell}" for cell in cells)
-    return Compared(pair[0].scenario, *_heads(*pair), changes, profiles)
+    places = dict.fromkeys(marked if all(change.exact for change in changes) else ())
+    profiles = tuple(f"blklab profile {before.path} {after.path} {place}" for place in places)
+    cells = (*results_of(before), *results_of(after))
+    return Compared(pair[0].scenario, *_heads(*pair), changes, profiles, unseen(before.scenario, cells))
 
 
 def _heads(before: IndexedRun, after: IndexedRun) -> tuple[str, str]:

@@ -6,6 +6,7 @@ is out of date, and its entry would excuse the next failure too. ``Judgement.sta
 look past the file.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,12 +23,15 @@ from harness.judge.operands import (
     ratio_ensemble,
     window_values,
 )
+from harness.judge.thresholds import claim_layouts, kind
+from harness.judge.thresholds import evidence as null_evidence
 from harness.noise import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Interval, Rule, Scatter, decide, scatter
 from harness.scenario.model import Bound, Claim, Condition, Control, KnownFailure, Ratio, Reproduction, Status, is_in
-from harness.scenario.ratio import NUMBER
+from harness.scenario.ratio import BASELINE, FIGURE, NUMBER
 from lab.base.record import Outcome
 
 NOT_RUN = "not run"
+WITHIN_LAYOUT = "within layout"
 XFAIL, XPASS = "XFAIL", "XPASS"
 AS_IT_MUST = "negative control: fails, as it must"
 HELD = "negative control: held, but must fail: this ratio does not show the fault"
@@ -124,7 +128,7 @@ class ClaimVerdict(EntryVerdict):
     ``killers`` names what makes the claim fail (``harness.judge.killers``).
 
     ``known`` is the entry by which the claim is known to fail on this kernel, None without one. A ``draft`` is
-    optional too.
+    optional too. ``layout`` says why another layout of the same code might decide it otherwise, empty if it cannot.
     """
 
     judgement: Judgement
@@ -133,12 +137,17 @@ class ClaimVerdict(EntryVerdict):
     diagnosed: tuple[Diagnosed, ...] = ()
     killers: tuple[str, ...] = ()
     draft: bool = False
+    layout: str = ""
 
     @property
     def text(self) -> str:
-        """The claim, and in brackets that it does not count, or that nothing is known to make it fail."""
-        marks = [*filter(None, (self.aside, "" if self.killers else UNPROVEN))]
+        """The claim, and in brackets that it does not count, that nothing is known to make it fail, or its margin."""
+        marks = [*filter(None, (self.aside, "" if self.killers else UNPROVEN, WITHIN_LAYOUT if self.layout else ""))]
         return f"{self.that} ({', '.join(marks)})" if marks else self.that
+
+    @property
+    def says(self) -> str:
+        return ". ".join(filter(None, (self.sentence, self.layout)))
 
     @property
     def aside(self) -> str:
@@ -222,7 +231,43 @@ def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release:
         sentence = f"{_expectation(known, judgement.status)}{measured_cause}" or sentence
     else:
         known = None
-    return ClaimVerdict(claim, judgement, sentence, not claim.decides, known, diagnosed, named, claim.draft)
+    layout = near_bound(claim.ratio, claim.expect, judgement, evidence)
+    return ClaimVerdict(claim, judgement, sentence, not claim.decides, known, diagnosed, named, claim.draft, layout)
+
+
+def near_bound(ratio: Ratio, expect: Bound, judgement: Judgement, evidence: Evidence) -> str:
+    """Why layout alone might decide a ratio otherwise; empty where its margin is larger, and on the wall clock."""
+    if judgement.ensemble is None or judgement.status not in (Status.PASS, Status.FAIL) or evidence.rule is not None:
+        return ""
+    margin, layout = margin_of(judgement.ensemble, expect), layout_of(ratio, evidence)
+    if margin >= layout:
+        return ""
+    return f"{WITHIN_LAYOUT}: {margin:.2%} from its bound; another layout of the same code may move it by {layout:.2%}"
+
+
+def margin_of(ensemble: Ensemble, expect: Bound) -> float:
+    """By which share the value that is nearest to an end of the bound is from it; infinite where either is zero."""
+    ends = [end for end in (expect.low, expect.high) if end is not None]
+    pairs = (sorted((value, end)) for value in ensemble.values.values() for end in ends)
+    return min((high / low - 1 for low, high in pairs if low > 0), default=math.inf)
+
+
+def layout_of(ratio: Ratio, evidence: Evidence) -> float:
+    """By which share another layout may move the ratio: as measured for a shipped claim, else by kind of figure."""
+    own = claim_layouts().get(evidence.scenario.name, {}).get(ratio.text)
+    return own[1] if own else layout_by_kind(ratio, evidence)
+
+
+def layout_by_kind(ratio: Ratio, evidence: Evidence) -> float:
+    factor = 1.0
+    for operand in operands(ratio):
+        if operand.kind in (FIGURE, BASELINE):
+            arm, *key = operand.path
+            cells = evidence.cells if operand.kind == FIGURE else evidence.baseline or {}
+            figures = next((cell.figures for (name, _), cell in cells.items() if name == arm and cell.figures), {})
+            known = null_evidence().get(kind((key[0], key[1], key[2]), figures))
+            factor *= 1 + (known.layout if known else 0.0)
+    return factor - 1
 
 
 def judge_control(

@@ -3,7 +3,8 @@
 
 A difference is real only where the ensembles are apart, and marked only where it is also larger than ``LARGE``, or
 than what layout alone moves that kind of figure between builds of one configuration. Single values say nothing on the
-wall clock; under the virtual clock, where only the choice of the seed moves them, they differ by ``SINGLE`` at least.
+wall clock; under the virtual clock they differ where they are further apart than any two boots of that kind of figure,
+or by ``SINGLE`` where its kind has no null pairs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +84,7 @@ def kind_of(
     if evidence:
         # Of the smaller side: layouts move some figures by a factor, and a fall is at most all of the larger one.
         same_seeds = before.values.keys() == after.values.keys()
-        larger = high > (1 + (evidence.layout if same_seeds else evidence.single)) * low
+        larger = high > (1 + (evidence.layout if same_seeds or evidence.general else evidence.single)) * low
     return Difference.MARKED if larger else Difference.REAL
 
 
@@ -98,7 +99,7 @@ def changes(
     """Each figure of ``metrics`` that either side has, in the order of arms and loads.
 
     Cells that differ in more than the kernel are not compared. ``exact``: measured under the virtual clock. ``known``
-    is the evidence by kind of figure, for builds of one configuration.
+    is the evidence by kind of figure.
     """
     left = compared(after, before)
     fellows = {(cell.arm, cell.seed) for cell in left}

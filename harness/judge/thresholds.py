@@ -17,6 +17,8 @@ SLOW = 1000
 """IOPS below which a role among several is a kind of its own: few decisions of the scheduler make its share."""
 BUSY = 0.95
 """Share of the CPU from which its time is exact: some kernels count an idle CPU only in ticks of 10 ms."""
+TWINS = 2
+"""Times what one other layout moved a claim is what layouts may move it. Fixed before the first such boot."""
 Key = tuple[str, str, str]
 
 
@@ -47,7 +49,7 @@ class NullEvidence:
 
     ``layout``: medians over the same seeds, another layout. ``seeds``: two boots of one layout under other seeds.
     ``single``: any two boots. ``pairs`` counts those of ``layout``, ``arms`` those in which boots differ, and
-    ``where`` names the figure of the largest ``layout``.
+    ``where`` names the figure of the largest ``layout``. ``general``: between kernels of different configuration.
     """
 
     layout: float
@@ -56,6 +58,7 @@ class NullEvidence:
     pairs: int
     arms: int
     where: str
+    general: bool = False
 
     @property
     def suffices(self) -> bool:
@@ -66,6 +69,10 @@ class NullEvidence:
         if self.suffices:
             return self
         return replace(self, layout=max(self.layout, LARGE.share), single=max(self.single, SINGLE - 1))
+
+    def between_configurations(self) -> "NullEvidence":
+        """With the general threshold of several seeds, which one seed a side exceeds too."""
+        return replace(self, layout=LARGE.share, single=max(self.single, LARGE.share), general=True)
 
 
 def kind(key: Key, figures: Mapping[Key, float]) -> str:
@@ -100,6 +107,24 @@ def null_pairs(path: Path = DATA) -> Mapping[str, NullEvidence]:
 
 
 @lru_cache
-def evidence(path: Path = DATA) -> Mapping[str, NullEvidence]:
-    """What compare uses, by kind."""
-    return {name: pairs.usable() for name, pairs in null_pairs(path).items()}
+def claim_layouts(path: Path = DATA) -> Mapping[str, Mapping[str, tuple[float, float]]]:
+    """By shipped scenario and ratio of a claim: its figure on the source, and by how much layout moves it.
+
+    That is by the kinds of its figures, or ``TWINS`` times what one other layout moved the claim itself, where its
+    bound is nearer than the kinds say: the most moved figure of a kind says little of one that a rate limits.
+    """
+    rows = json.loads(path.read_text()).get("claims", {}) if path.exists() else {}
+    return {name: {ratio: (value, layout) for ratio, (value, layout) in own.items()} for name, own in rows.items()}
+
+
+@lru_cache
+def evidence(path: Path = DATA, *, same: bool = True) -> Mapping[str, NullEvidence]:
+    """What compare uses, by kind. ``same``: between kernels of the same configuration."""
+    usable = {name: pairs.usable() for name, pairs in null_pairs(path).items()}
+    return usable if same else {name: pairs.between_configurations() for name, pairs in usable.items()}
+
+
+def single_share(key: Key, figures: Mapping[Key, float]) -> float:
+    """By which share a figure must differ between kernels with one seed a side."""
+    known = evidence(same=False).get(kind(key, figures))
+    return known.single if known else SINGLE - 1

@@ -228,6 +228,7 @@ def _claim(claim: ClaimVerdict) -> dict[str, Any]:
         "word": claim.word,
         "known": None if claim.known is None else asdict(claim.known),
         "killers": list(claim.killers),
+        **({"within_layout": claim.layout} if claim.layout else {}),
         "diagnosed": [_diagnosis(entry) for entry in claim.diagnosed],
     }
 

@@ -12,6 +12,7 @@ from harness.judge.verdict import Verdict
 from harness.record.judging import changes_of_runs, judge_run
 from harness.record.store import RunFolder
 from harness.report.format import figure, value
+from harness.report.words import unseen
 from harness.scenario.model import Status
 from lab.base.record import Outcome
 
@@ -45,13 +46,14 @@ class SeriesFinding:
 @dataclass(frozen=True)
 class Outcomes:
     """A scenario on base and series. ``changes`` are the figures, ``judged`` the claims and controls with a verdict on
-    both sides."""
+    both sides, ``unseen`` says what both runs cannot show."""
 
     scenario: str
     runs: tuple[RunFolder, RunFolder]
     findings: tuple[SeriesFinding, ...]
     changes: tuple[Change, ...]
     judged: int
+    unseen: str = ""
 
     @property
     def effect(self) -> Effect | None:
@@ -81,7 +83,8 @@ def outcomes(base: RunFolder, series: RunFolder) -> Outcomes:
     claims = list(_claims(*verdicts))
     judged = [pair for pair in claims if all(side.status in (Status.PASS, Status.FAIL) for side in pair[1:])]
     findings = (*_boots(*verdicts), *_of_claims(claims), *_loads(found))
-    return Outcomes(base.facts.scenario, (base, series), findings, found, len(judged))
+    hidden = unseen(base.scenario, [cell for verdict in verdicts for cell in verdict.cells])
+    return Outcomes(base.facts.scenario, (base, series), findings, found, len(judged), hidden)
 
 
 def _claims(base: Verdict, series: Verdict) -> Iterator[tuple[str, Judgement, Judgement]]:

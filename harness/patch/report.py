@@ -44,6 +44,12 @@ def summary(result: MeasuredSeries) -> Iterator[str]:
             where = f"{result.series.place}: " if finding.boot_lost else ""
             says = f"{finding.effect}: {finding.what}: {finding.before} -> {finding.after}"
             yield f"  {where}{outcome.scenario}: {says}"
+    yield from (f"  {line}" for line in _hidden(result))
+
+
+def _hidden(result: MeasuredSeries) -> Iterator[str]:
+    """What no verdict of a scenario contains."""
+    return (f"not visible in {it.scenario}: {it.unseen}" for it in result.outcomes if it.unseen)
 
 
 def reply(patches: Sequence[Patch], result: MeasuredSeries, profile: Differential | None, command: str) -> str:
@@ -63,7 +69,8 @@ def reply(patches: Sequence[Patch], result: MeasuredSeries, profile: Differentia
     if len(findings) > _FINDINGS:
         lines.append(f"  and {plural(len(findings) - _FINDINGS, 'further finding')}")
     lines += ["", *_table(result)]
-    foot = ["", "To repeat:", f"  {command}"]
+    hidden = next((wrap(line, WIDTH) for line in _hidden(result)), [])
+    foot = ["", *hidden, "To repeat:", f"  {command}"]
     room = LINES - len(lines) - len(foot) - 1
     lines += ["", *(line.rstrip()[:WIDTH] for line in _functions(profile)[:room])] if profile else []
     return "\n".join([*lines, *foot, ""])

@@ -4,7 +4,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,6 +23,7 @@ from harness.record.store import (
     CHECKSUMS,
     PLAN,
     RESOLVED,
+    SOURCE,
     Damaged,
     PlannedCell,
     RunFolder,
@@ -31,17 +32,21 @@ from harness.record.store import (
     load_run,
     read_boot,
 )
-from harness.scenario.model import Clock, Scenario, Status
+from harness.scenario.model import Claim, Clock, Control, Scenario, Status
 from lab.base.digest import digest_bytes, digest_file, digest_results
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.base.record import BootRecord
 from lab.kernels.release import series_of
-from lab.kit import EXPECTED, RESULTS
+from lab.kit import EXPECTED, RESULTS, channel_faults
+from lab.yaml.strict import Problems, parse, plain_value
 
 _VERSION = re.compile(rb"^\[[^\]]*\] Linux version (\S+)", re.MULTILINE)
-_WORDS = frozenset({"sentence", "reason", "reasons", "that", "known", "in_words", "because", "diagnosed", "killers"})
+_WORDS = frozenset(
+    {"sentence", "reason", "reasons", "that", "known", "in_words", "because", "diagnosed", "killers", "within_layout"}
+)
 """Keys of a verdict whose values are text for readers."""
 _FIGURES = "figures"
+_RUN = ("blklab", "run")
 _CHECKSUMS_SINCE = 2
 """Schema of run.json."""
 
@@ -73,10 +78,26 @@ def check_plan(run: RunFolder) -> None:
     cells = {(cell.arm, cell.seed) for cell in run.facts.cells}
     for arm, seed in sorted(cells ^ {*product(run.facts.arms, run.facts.seeds)}):
         raise altered(run, PLAN, f"its cells are not its arms by its seeds: arm {arm}, seed {seed}")
+    asked = dict(pairwise(run.facts.command)).get("--seeds", str(run.scenario.seeds))
+    if run.facts.command[:2] == _RUN and run.facts.rule is None and str(len(run.facts.seeds)) != asked:
+        raise altered(run, PLAN, f"its seeds are {len(run.facts.seeds)}, its command and scenario ask for {asked}")
+    copy = run.path / SOURCE
+    entries: tuple[Claim | Control, ...] = (*run.scenario.claims, *run.scenario.controls)
+    known = _bounds(copy) if copy.is_file() else {(entry.ratio.text, entry.expect.text) for entry in entries}
+    for entry in entries:
+        if (entry.ratio.text, entry.expect.text) not in known:
+            raise altered(run, SOURCE, f"has no {entry.ratio.text} {entry.expect.text}, which {RESOLVED} has")
     planned = {cell.boot for cell in run.facts.cells}
     for record in sorted((run.path / "boots").glob(f"[0-9]*/{BOOT}")):
         if record.parent.name not in planned:
             raise altered(run, PLAN, f"names no cell for boots/{record.parent.name}")
+
+
+def _bounds(path: Path) -> set[tuple[str, str]]:
+    """Ratio and bound of each claim and control of a scenario's file, as words."""
+    document = plain_value(parse(path.read_bytes(), SOURCE, Problems()))
+    entries = [*document.get("claims", ()), *document.get("controls", ())] if isinstance(document, dict) else []
+    return {(str(entry.get("ratio")), str(entry.get("expect"))) for entry in entries}
 
 
 def boot_of(run: RunFolder, cell: PlannedCell) -> BootRecord | None:
@@ -108,6 +129,8 @@ def boot_of(run: RunFolder, cell: PlannedCell) -> BootRecord | None:
     for file, actual, named in _digests(record):
         if actual != named:
             raise altered(run, f"{where}/{file}", f"the results have {actual[:12]}, the file names {named[:12]}")
+    for file, what in channel_faults(record):
+        raise altered(run, f"{where}/{file}", what)
     return record
 
 
@@ -219,11 +242,12 @@ def results_of(run: RunFolder) -> list[CellResult]:
 def changes_of_runs(before: RunFolder, after: RunFolder, metrics: Sequence[str]) -> tuple[Change, ...]:
     """What differs between two runs of one scenario, by the thresholds that hold between their kernels.
 
-    Those by kind of figure hold between builds of one configuration, and for a kernel with itself. Raises Altered.
+    What layout moves decides between builds of one configuration, and for a kernel with itself; what two boots differ
+    by decides with one seed a side. Raises Altered.
     """
     same = before.facts.kernel.configured_as(after.facts.kernel)
     exact = all(run.scenario.clock is Clock.VIRTUAL for run in (before, after))
-    known = evidence() if exact and same else None
+    known = evidence(same=same) if exact else None
     return tuple(changes(results_of(before), results_of(after), metrics, exact=exact, known=known))
 
 

@@ -42,7 +42,7 @@ LATEST = "latest"
 LEAST_SPACE = 64 << 20
 """Free bytes required before a run starts: room for its artefacts."""
 
-PLAN, RESOLVED = "run.json", "scenario.json"
+PLAN, RESOLVED, SOURCE = "run.json", "scenario.json", "scenario.yaml"
 CHECKSUMS = "checksums"
 BOOT, ARTEFACTS = "boot.json", "out"
 """A boot's record, with checksums of the raw files in the folder ARTEFACTS next to it."""
@@ -292,7 +292,7 @@ def planned(cells: Iterable[tuple[str, int, Sequence[str]]], *, repeats: int = 1
 
 def _copy_sources(scenario: Scenario, path: Path) -> None:
     with suppress(FileNotFoundError):
-        write_atomic(path / "scenario.yaml", scenario.path.read_bytes())
+        write_atomic(path / SOURCE, scenario.path.read_bytes())
     sources = {Path(arm.topology.source) for arm in scenario.arms.values() if arm.topology.source}
     for source in sorted(sources):
         with suppress(FileNotFoundError):

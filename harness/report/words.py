@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.judge.cells import Ensemble
+from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import XFAIL, XPASS, ClaimVerdict, EntryVerdict
 from harness.judge.comparison import Difference, kind_of
 from harness.judge.operands import LEAST_IDLE
@@ -141,11 +141,11 @@ class Surroundings:
         return "" if base is None or base.configured_as(self.facts.kernel) else _CAUTION
 
 
-def unseen(scenario: Scenario, verdict: Verdict) -> str:
-    """What the run's figures cannot contain: the waiting of parallel jobs that took turns on a busy CPU."""
+def unseen(scenario: Scenario, cells: Iterable[CellResult]) -> str:
+    """What figures of the scenario cannot contain: the waiting of parallel jobs that took turns on a busy CPU."""
     windows = (
         (cell.figures.get((load.name, GUEST, IDLE), 1.0), cell.arm, load)
-        for cell in verdict.cells
+        for cell in cells
         for load in scenario.loads.values()
         if _jobs(load) > 1
     )
@@ -173,7 +173,7 @@ def method(scenario: Scenario, verdict: Verdict, around: Surroundings) -> Iterat
     for name, text in (
         ("BASE kernel", around.base),
         ("caution", around.caution),
-        ("not visible", unseen(scenario, verdict)),
+        ("not visible", unseen(scenario, verdict.cells)),
         ("rule", _rule(facts.rule)),
         ("device models", around.models),
         ("after", source_words(scenario.source) if scenario.source else ""),

@@ -4,21 +4,26 @@
 Whatever differs there is layout, or the seed. The largest difference of each kind of figure is its threshold.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from harness.judge.cells import CellResult, ensemble_of
-from harness.judge.thresholds import LARGE, LEAST_ARMS, SINGLE, NullEvidence, kind
+from harness.judge.cells import CellResult, Ensemble, ensemble_of
+from harness.judge.claims import layout_by_kind, margin_of
+from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble
+from harness.judge.thresholds import LARGE, LEAST_ARMS, SINGLE, TWINS, NullEvidence, kind
 from harness.limits.load import load_scenario
 from harness.record.judging import results_of
 from harness.report import markdown
 from harness.report.format import percent, plural
 from harness.scenario.load import LAYOUT_WORD, in_another_layout
-from harness.scenario.model import Scenario
+from harness.scenario.model import Claim, Scenario
 from harness.studies.evidence.rows import EvidenceRow, arms_of
 from harness.studies.evidence.scorer import Measure
+from lab.base.errors import CannotJudge
 
 SEEDS = 2
 """Of the source. Its variants have the first of them."""
@@ -139,9 +144,66 @@ def _evidence(figures: Sequence[NullFigure]) -> NullEvidence:
     )
 
 
-def document(kinds: Mapping[str, NullEvidence], kernel: str) -> dict[str, object]:
+ClaimMoves = Mapping[str, Mapping[str, tuple[float, float]]]
+
+
+def claim_moves(measure: Measure, specs: Sequence[str], scenarios: Iterable[Scenario]) -> ClaimMoves:
+    """By scenario and ratio of each claim: its figure on the first kernel that has one, and what layout may move.
+
+    A scenario with a claim that the kinds of its figures leave within layout is measured in another layout too.
+    """
+    moves: dict[str, dict[str, tuple[float, float]]] = {}
+    for one in scenarios:
+        own = moves.setdefault(one.name, {})
+        for spec in specs:
+            if all(claim.ratio.text in own for claim in one.claims):
+                break
+            with suppress(CannotJudge):
+                own |= {ratio: pair for ratio, pair in _moved(measure, spec, one) if ratio not in own}
+    return moves
+
+
+def _moved(measure: Measure, spec: str, scenario: Scenario) -> Iterator[tuple[str, tuple[float, float]]]:
+    base = _single(measure, spec, scenario, ())
+    figures = {claim: values for claim in scenario.claims if (values := _value(claim, base))}
+    layouts = {claim: layout_by_kind(claim.ratio, base) for claim in figures}
+    near = [claim for claim, values in figures.items() if margin_of(values, claim.expect) < layouts[claim]]
+    if near:
+        arms = arms_needed(claim.ratio for claim in near)
+        chosen = tuple(arm for arm in scenario.arms if arm in arms)
+        twin = _single(measure, spec, in_another_layout(scenario), chosen)
+        for claim in near:
+            moved = _value(claim, twin)
+            pair = figures[claim].median, moved.median if moved else 0.0
+            layouts[claim] = TWINS * spread(pair) if min(pair) > 0 else math.inf
+    for claim, values in figures.items():
+        yield claim.ratio.text, (values.median, layouts[claim])
+
+
+def _single(measure: Measure, spec: str, scenario: Scenario, arms: Sequence[str]) -> Evidence:
+    cells = results_of(measure(scenario, spec, arms, 1))
+    return Evidence(scenario, {(cell.arm, cell.seed): cell for cell in cells})
+
+
+def _value(claim: Claim, evidence: Evidence) -> Ensemble | None:
+    """The claim's figure under the first seed; None where it was not measured."""
+    with suppress(Unavailable):
+        return ratio_ensemble(claim.ratio, evidence, (1,))
+    return None
+
+
+_STORED = ("layout", "seeds", "single", "pairs", "arms", "where")
+
+
+def document(kinds: Mapping[str, NullEvidence], claims: ClaimMoves, kernel: str) -> dict[str, object]:
     """What ``harness.judge.thresholds`` reads."""
-    return {"kernel": kernel, "seeds": SEEDS, "kinds": {name: asdict(one) for name, one in kinds.items()}}
+    rows = {name: {ratio: list(pair) for ratio, pair in own.items()} for name, own in claims.items() if own}
+    return {
+        "kernel": kernel,
+        "seeds": SEEDS,
+        "kinds": {name: {key: asdict(one)[key] for key in _STORED} for name, one in kinds.items()},
+        "claims": rows,
+    }
 
 
 _PREFACE = f"""\
@@ -157,6 +219,8 @@ seeds (null pairs of the zoo), by more than any two boots. A kind whose figures 
 arms has too little evidence for a small threshold (percentiles are equal while they fall into one bin of fio's): there
 it is at least the one between kernels of different configuration, {100 * LARGE.share:g} %, and {SINGLE:g} times
 with one seed a side.
+A claim whose bound is nearer than its figures' kinds are moved is marked "within layout". The ratio of a shipped one
+is measured in another layout then, and {TWINS} times what moved it decides (`thresholds.json`, claims).
 """
 
 

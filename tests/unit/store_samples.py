@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.base.plain import identity
 from harness.record.store import KernelFacts, PlannedCell, RunFacts, RunFolder, Store, planned, save_boot
+from harness.run.plan import run_command
 from harness.scenario.model import Scenario
 from lab.base.digest import digest_results
 from lab.base.record import BootRecord, Outcome
@@ -93,7 +94,7 @@ def facts(model: Scenario, cells: tuple[PlannedCell, ...]) -> RunFacts:
         arms=tuple(dict.fromkeys(cell.arm for cell in cells)),
         cells=cells,
         qemu="7.2.22",
-        command=("blklab", "run", model.name),
+        command=run_command(model.name, "debian:6.1", len({cell.seed for cell in cells})),
     )
 
 

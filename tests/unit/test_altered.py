@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs whose files were changed after the boots, with checksums that fit where that is possible."""
 
+import base64
 import json
 import shutil
 from collections.abc import Callable
@@ -11,8 +12,8 @@ from typing import Any
 import pytest
 
 from harness.record.judging import Altered, rejudge
-from harness.record.store import RunFolder, load_boot, save_boot
-from lab.base.digest import digest_bytes
+from harness.record.store import RunFolder, load_boot, save_boot, with_checksums
+from lab.base.digest import digest_bytes, digest_results
 from lab.base.errors import EXIT_CANNOT_JUDGE
 from tests.unit.test_store import GREEN, alter, boot, finished
 
@@ -87,6 +88,51 @@ def without_seeds(plan: Any) -> None:
     plan.update(seeds=[1], cells=[cell for cell in plan["cells"] if cell["seed"] == 1])
 
 
+def send(run: RunFolder, *, cut: int = 0, console: str = "") -> None:
+    """The channels of the first boot as a guest sends them, ``cut`` bytes less of the results."""
+    folder = boot(run, "none", 1)
+    record = load_boot(folder)
+    assert record is not None
+    lines = ["BLKLAB 1", "READY 6.1.0-18-amd64 1.5"]
+    for name, data in record.files.items():
+        lines += [f"FILE {name} {len(data)} {digest_bytes(data)}", base64.b64encode(data).decode()]
+    text = "\n".join([*lines, f"END {len(record.files)} 9.5", "BYE", ""])
+    (folder / "results.txt").write_text(text[: len(text) - cut])
+    (folder / "console.txt").write_text(f"[    1.000000] x\n{console}")
+
+
+def other_file_sent(run: RunFolder) -> None:
+    send(run)
+    record = load_boot(boot(run, "none", 1))
+    assert record is not None
+    solo = record.files["solo.json"] + b" "
+    save_boot(
+        replace(
+            record,
+            files={**record.files, "solo.json": solo},
+            digest=digest_results({**record.files, "solo.json": solo}),
+        )
+    )
+
+
+def as_one_seed(run: RunFolder) -> None:
+    """Seeds left out of the plan, their boots' folders removed, with checksums that fit and a command that does not."""
+    for cell in run.facts.cells:
+        if cell.seed > 1:
+            shutil.rmtree(run.boot_folder(cell))
+    cells = tuple(cell for cell in run.facts.cells if cell.seed == 1)
+    facts = replace(run.facts, seeds=(1,), cells=cells, command=("blklab", "run", "sample", "--seeds", "3"))
+    plan = with_checksums(facts, (run.path / "scenario.json").read_bytes())
+    (run.path / "run.json").write_text(json.dumps(plan))
+
+
+def other_bounds(run: RunFolder) -> None:
+    """The file beside a widened scenario.json whose checksums fit."""
+    entry = {"ratio": run.scenario.claims[0].ratio.text, "expect": ">= 0.95"}
+    (run.path / "scenario.yaml").write_text(json.dumps({"claims": [entry]}))
+
+
+OOPS = "[    5.000000] Kernel panic - not syncing: Fatal exception\n"
 LOOSEN = edit("scenario.json", lambda model: model["claims"][0]["expect"].update(text=">= 0.1", low=0.1))
 ONE_SEED = edit("run.json", lambda plan: plan.update(seeds=[1]))
 FEWER = edit("run.json", without_seeds)
@@ -101,7 +147,7 @@ RELEASE = edit("run.json", lambda plan: plan["kernel"].update(release="6.12.1"))
         (LOOSEN, r"scenario.json: checksum is \w{12}, run.json names \w{12}"),
         (as_before_checksums(LOOSEN), r"scenario.json: digest of the scenario is \w{12}, run.json names \w{12}"),
         (FEWER, r"run.json: checksum is \w{12}, run.json names \w{12}"),
-        (as_before_checksums(FEWER), r"run.json: names no cell for boots/002"),
+        (as_before_checksums(FEWER), r"run.json: its seeds are 1, its command and scenario ask for 3"),
         (RELEASE, r"run.json: checksum is \w{12}, run.json names \w{12}"),
         (as_before_checksums(RELEASE), r"run.json: kernel release is 6.12.1, boots/000 booted 6.1.0-18-amd64"),
         (as_before_checksums(ONE_SEED), r"run.json: its cells are not its arms by its seeds: arm \w+, seed [23]"),
@@ -112,6 +158,11 @@ RELEASE = edit("run.json", lambda plan: plan["kernel"].update(release="6.12.1"))
         ),
         (binary_digest, r"boots/000/expected.sha256: the results have \w{12}, the file names "),
         (cut_results, r"boots/000/expected.sha256: the results have \w{12}, the file names \w{12}"),
+        (lambda run: send(run, cut=5), r"boots/000/results.txt: does not end as boot.json says: there is no BYE"),
+        (lambda run: send(run, console=OOPS), r"boots/000/console.txt: shows '\[    5.000000\] Kernel panic"),
+        (other_file_sent, r"boots/000/results.txt: has another solo.json than out/"),
+        (as_one_seed, r"run.json: its seeds are 1, its command and scenario ask for 3"),
+        (other_bounds, r"scenario.yaml: has no none\.\S+ / none\.\S+ >= 0.9, which scenario.json has"),
         (edit("run.json", lambda plan: plan.pop("checksums")), r"run.json: has no checksums"),
         (lambda run: shutil.rmtree(boot(run, "red", 1)), r"boots/001/boot.json: is missing, and the run has a verdict"),
         (lambda run: (boot(run, "none", 1) / "out" / "solo.json").unlink(), r"boots/000/out/solo.json: is missing"),
@@ -127,3 +178,11 @@ def test_a_tampered_run_is_not_judged(tmp_path: Path, tamper: Callable[[RunFolde
     with pytest.raises(Altered, match=says) as raised:
         rejudge(run.path)
     assert raised.value.exit_code == EXIT_CANNOT_JUDGE
+
+
+@pytest.mark.parametrize("console", ["", OOPS.replace("5.0", "9.6")])
+def test_a_run_as_it_was_sent_is_judged(tmp_path: Path, console: str) -> None:
+    """A kernel may hang after its last word, when it powers off."""
+    run = finished(tmp_path, GREEN, {"kmsg": b"[    0.000000] Linux version 6.1.0-18-amd64 (gcc) #1\n"})
+    send(run, console=console)
+    assert rejudge(run.path).differences == ()

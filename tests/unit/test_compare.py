@@ -1,20 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Two kernels side by side: what is no difference, what is one, and what is worth a mark."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from harness.cli import main
-from harness.judge.cells import Ensemble
+from harness.judge.cells import CellResult, Ensemble
 from harness.judge.comparison import Change, Difference, kind_of
-from harness.judge.thresholds import LARGE
+from harness.judge.thresholds import LARGE, evidence
+from harness.patch.judgement import outcomes
+from harness.patch.report import summary
 from harness.record.pairing import pairs, side
 from harness.record.store import load_run
+from harness.report.format import percent
+from harness.report.terminal.comparison import Compared, print_comparison
+from harness.report.words import unseen
+from harness.scenario.model import Scenario
 from harness.studies.evidence.rows import TOLERANCE
+from harness.studies.timeline.text import text
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
+from tests.unit.analysis_samples import cell
 from tests.unit.record_samples import matrix_of, run_of
+from tests.unit.test_patch import compared
+from tests.unit.test_timeline import Kernels
 
+SLOW = evidence(same=False)["rate, several roles, below 1,000 IOPS"].single
 NEW = "7.2.12+deb14-amd64"
 
 
@@ -82,9 +96,9 @@ def test_one_seed_a_side_shows_a_figure_that_is_47_times_larger(
     code, out = compare(capsys, "6.1", NEW, "--results", str(tmp_path))
     assert code == EXIT_FAIL
     assert "1 with a difference of 5 % or more, 0 less, 5 undecided" in out
-    assert "one seed a side: a figure differs if it is 2 times the other or more (virtual clock only)" in " ".join(
-        out.split()
-    )
+    shown = " ".join(out.split())
+    assert f"one seed a side: marked above what seed and layout move: iops 5 % to {percent(SLOW)}" in shown
+    assert "one configuration: " not in shown
     assert [line for line in out.splitlines() if line != line.rstrip()] == []
 
 
@@ -92,6 +106,15 @@ def test_the_threshold_is_the_models_tolerance_and_quotes_no_measurement() -> No
     """A figure measured once would be believed long after the kernels have moved on."""
     assert LARGE.share == TOLERANCE
     assert not any(letter.isdecimal() for letter in LARGE.because)
+
+
+def test_one_seed_a_side_shows_a_loss_of_46_per_cent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 150,940 IOPS 81,257 were left, and compare printed a question mark."""
+    run_of(tmp_path, [150_940.0])
+    run_of(tmp_path, [81_257.0], release=NEW)
+    code, out = compare(capsys, "6.1", NEW, "--results", str(tmp_path))
+    (row,) = (line.split() for line in out.splitlines() if line.endswith("none together.fast.iops"))
+    assert (code, row[1:3]) == (EXIT_FAIL, ["-46.2%", "*"])
 
 
 def compare(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
@@ -125,7 +148,7 @@ def test_a_figure_that_neither_has(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_alike_is_0_and_undecided_is_125(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, two = run_of(tmp_path, [95.0, 96.0]), run_of(tmp_path, [95.5, 97.0], day=2)
     assert compare(capsys, str(one.path), str(two.path))[0] == EXIT_PASS
-    single = run_of(tmp_path, [50.0], day=3, release="6.1.0-19-amd64")
+    single = run_of(tmp_path, [95.5 / (1 + SLOW / 2)], day=3, release="6.1.0-19-amd64")
     assert compare(capsys, str(one.path), str(single.path))[0] == EXIT_CANNOT_JUDGE
 
 
@@ -186,3 +209,37 @@ def test_nothing_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(CannotJudge, match="no scenario in common"):
         pairs(side("6.1", tmp_path), side("7.2", tmp_path))
     assert compare(capsys, "6.1", "6.1", "--metric", "iop", "--results", str(tmp_path))[0] == EXIT_MISUSE
+
+
+def test_what_both_runs_cannot_show_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The CPU was busy while two jobs took turns: neither side contains their waiting."""
+    idle = {("together", "guest", "cpu.idle"): 0.05}
+    cells = [cell(arm, 1, 95.0) for arm in ("none", "red")]
+    cells = [replace(it, figures={**it.figures, **idle}) for it in cells]
+    hidden = unseen(run_of(tmp_path, [95.0]).scenario, cells)
+    says = "in none, together the CPU was 95% busy, and 2 jobs took turns"
+    assert hidden.endswith(says)
+    print_comparison(Console(width=200), [Compared("sample", "base", "series", (), unseen=hidden)])
+    assert f"  not visible: {hidden}\n" in capsys.readouterr().out
+
+
+def test_compare_patch_and_timeline_say_what_their_cells_cannot_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each gives the cells of all its kernels to the function of a report."""
+    seen: list[int] = []
+
+    def hidden(scenario: Scenario, cells: Iterable[CellResult]) -> str:
+        seen.append(len([*cells]))
+        return "HIDDEN"
+
+    for place in ("harness.commands.compare", "harness.patch.judgement", "harness.studies.timeline.text"):
+        monkeypatch.setattr(f"{place}.unseen", hidden)
+    base, series = run_of(tmp_path, [95.0, 96.0]), run_of(tmp_path, [94.0, 95.0], release=NEW)
+    assert "not visible: HIDDEN" in compare(capsys, "6.1", NEW, "--results", str(tmp_path))[1]
+    found = outcomes(base, series)
+    result = compared(found)
+    assert "  not visible in sample: HIDDEN" in [*summary(result)]
+    made = Kernels([20.0, 95.0])
+    assert "\nnot visible: HIDDEN\n" in text(made.timeline())
+    assert seen == [8, 8, 6]

@@ -77,7 +77,7 @@ def test_a_report_starts_and_ends_with_the_verdict_and_the_brief_one_is_that_lin
     assert lines[-1] == f"PASS  {ended} (exit 0)"
     claims = [" ".join(line.split()) for line in lines if line.endswith("|")]
     assert claims == [
-        "holds hold the share is kept 0.9600 >= 0.9 |.........x==|",
+        "holds hold the share is kept (within layout) 0.9600 >= 0.9 |.........x==|",
         "fails fail it can starve 0.05000 <= 0.5 |x========...|",
     ]
     assert "again: blklab run sample --kernel debian:6.1 --arm 'a b'" in lines
@@ -221,7 +221,7 @@ def test_what_a_busy_cpu_hides_is_said_with_its_figures() -> None:
 
     def text(idle: float, model: Scenario) -> str:
         cell = CellResult(arm, 1, Status.PASS, figures={(load.name, GUEST, IDLE): idle})
-        return unseen(model, judge(model, [cell]))
+        return unseen(model, [cell])
 
     assert text(0.19, model) == (
         "time that parallel jobs wait for locks and cache lines (machine: {cpus: N} and blklab sharing count them):"

@@ -9,6 +9,7 @@ import pytest
 from harness.bisect.releases import Releases, bisect_releases
 from harness.bisect.releases import text as release_text
 from harness.judge.cells import Ensemble
+from harness.judge.thresholds import LARGE, SINGLE, evidence, single_share
 from harness.judge.verdict import judge
 from harness.record.store import KernelFacts
 from harness.scenario.model import Status
@@ -22,6 +23,7 @@ from tests.unit.analysis_samples import cells, claim, ratio, scenario
 SERIES = ("5.10", "6.1", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3")
 SCENARIO = scenario([claim()])
 FIGURE = "none.together.fast.iops"
+SLOW = single_share(("l", "a", "iops"), {("l", "a", "iops"): 1.0, ("l", "b", "iops"): 1.0})
 
 
 @dataclass
@@ -102,22 +104,41 @@ def test_the_order_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seeds", "share", "changed"), [(3, 1.04, False), (3, 1.06, True), (1, 1.06, False), (1, 1.11, True)]
+    ("seeds", "share", "changed"), [(3, 1.04, False), (3, 1.06, True), (1, 0.99 + SLOW, False), (1, 1.01 + SLOW, True)]
 )
 def test_what_counts_as_a_change(seeds: int, share: float, changed: bool) -> None:
+    """Two boots of a slow role among several differ by more than 60 %."""
     kernels = Kernels([50.0, 50.0 * share], seeds)
     found = kernels.timeline()
     figure = next(line for line in found.lines if line.title == "none together.fast.iops")
     assert differs(figure, 0, 1) is changed
 
 
-@pytest.mark.parametrize(("metric", "changed"), [("iops", True), ("cpu.per_io", False), ("lat.p99", False)])
-def test_figures_of_one_seed_scatter_more_than_throughputs(metric: str, changed: bool) -> None:
+@pytest.mark.parametrize(
+    ("metric", "kind"),
+    [
+        ("iops", "rate, one role"),
+        ("cpu.per_io", "cpu.per_io, CPU partly idle"),
+        ("lat.p99", "percentile of latency, one role"),
+        ("paths.busiest", ""),
+    ],
+)
+def test_one_seed_differs_by_more_than_two_boots_of_its_kind_of_figure(metric: str, kind: str) -> None:
+    known = evidence(same=False).get(kind)
+    least = known.single if known else SINGLE - 1
     figure = ratio(f"none.solo.fast.{metric}", "bound.none.solo.fast.iops")
     judged = replace(SCENARIO, claims=(claim(of=figure),))
     found = lines(replace(Kernels([50.0, 65.0], 1).timeline().sweep, scenario=judged))[0]
-    values = {place: Ensemble({1: value}) for place, value in enumerate((1.0, 1.3))}
-    assert differs(replace(found, values=values), 0, 1) is changed
+    for share, changed in ((least - 0.01, False), (least + 0.01, True)):
+        values = {0: Ensemble({1: 1.0}), 1: Ensemble({1: 1 + share})}
+        assert differs(replace(found, values=values), 0, 1) is changed
+
+
+def test_the_cost_of_an_io_on_a_busy_cpu_differs_from_the_general_threshold_on() -> None:
+    """Two boots differ by 0.318 % there; 50 % were needed."""
+    figures = {("solo", "fast", "iops"): 200_000.0, ("solo", "fast", "cpu.per_io"): 4_900.0}
+    assert single_share(("solo", "fast", "cpu.per_io"), figures) == LARGE.share
+    assert single_share(("solo", "fast", "cpu.per_io"), {**figures, ("solo", "fast", "iops"): 100.0}) > 1
 
 
 def test_ranges_that_overlap_are_no_change() -> None:

@@ -13,7 +13,7 @@ from rich.markdown import Markdown
 
 from harness.commands.common import options as shared
 from harness.commands.common.boots import specs
-from harness.commands.common.measuring import add_source, measuring
+from harness.commands.common.measuring import FURTHER, add_source, measuring
 from harness.commands.matrix import KERNELS
 from harness.judge.thresholds import evidence
 from harness.record.store import Store
@@ -48,7 +48,6 @@ from lab.base.errors import Misuse
 from lab.yaml.strict import names, nearest, quoted
 
 _KINDS = ("tree:", "source:")
-_FURTHER = "debian:6.1 debian:7.2 debian:5.10 ubuntu:4.18"
 _PAGES = {Topic.REPORTS: shared.PAGES / "field-reports.md", Topic.ZOO: shared.PAGES / "zoo.md"}
 """Pages in the repository; the others are written below the results, into evidence/."""
 
@@ -64,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--kernels",
         type=shared.given,
         metavar="SPECS",
-        help=f"kernels (default for zoo: {KERNELS}; for what the source leaves open of controls: {_FURTHER};"
+        help=f"kernels (default for zoo: {KERNELS}; for what the source leaves open of controls: {FURTHER};"
         " for calibration and sensitivity: $KERNEL or distro; others show what is stored)",
     )
     add_source(parser)
@@ -172,7 +171,7 @@ def _scores(topic: Topic, rows: Sequence[EvidenceRow], options: argparse.Namespa
     """Rows measured, or those of clocks and reports (with --stored: of sensitivity too) on the newest stored runs."""
     match topic:
         case Topic.CONTROLS:
-            kernels = _specs(options, _FURTHER)
+            kernels = _specs(options, FURTHER)
             return score_claims(rows, options.source, kernels, _measure(options, FOLDER), options.seeds)
         case Topic.ZOO:
             return score_zoo(rows, _specs(options, KERNELS), options.source, _measure(options, FOLDER))

@@ -6,11 +6,12 @@ import argparse
 from harness.base.files import write_json
 from harness.commands.common import options as shared
 from harness.commands.common.boots import kernel_of
-from harness.commands.common.measuring import add_source, measuring
+from harness.commands.common.measuring import FURTHER, add_source, measuring
 from harness.judge.thresholds import DATA
-from harness.studies.evidence.rows import load_zoo
+from harness.scenario.model import Clock
+from harness.studies.evidence.rows import load_zoo, shipped_scenarios
 from harness.studies.evidence.scorer import FOLDER
-from harness.studies.thresholds import document, evidence_of, null_figures, samples, threshold_page
+from harness.studies.thresholds import claim_moves, document, evidence_of, null_figures, samples, threshold_page
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.qemu.probe import find_qemu
 from lab.yaml.strict import names, nearest
@@ -42,7 +43,9 @@ def execute(options: argparse.Namespace) -> int:
     if options.scenarios:
         return EXIT_PASS
     kernel = kernel_of(options.source).release
-    write_json(DATA, document(kinds, kernel))
+    virtual = [one for one in shipped_scenarios(shared.SCENARIOS) if one.clock is Clock.VIRTUAL]
+    claims = claim_moves(measure, (options.source, *FURTHER.split()), virtual)
+    write_json(DATA, document(kinds, claims, kernel))
     page = shared.PAGES / "thresholds.md"
     measured_on = f"Kernel: {kernel}. QEMU {find_qemu().version_text}"
     text = threshold_page(kinds, chosen, measured_on, "blklab check thresholds")

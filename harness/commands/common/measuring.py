@@ -15,6 +15,9 @@ from lab.base.errors import BlklabError, CannotJudge, Misuse
 from lab.kernels.model import Kernel
 from lab.kernels.packaged import base_spec
 
+FURTHER = "debian:6.1 debian:7.2 debian:5.10 ubuntu:4.18"
+"""Kernels for what the source leaves open."""
+
 
 def add_source(parser: argparse.ArgumentParser) -> None:
     text = "source to build: source:6.12 (default), tree:PATH or tree:PATH@REV"

@@ -117,14 +117,14 @@ def claim_lines(verdict: Verdict) -> Iterator[ClaimLine]:
         if judgement is None:
             shown = ""
         else:
-            reason, sentence = judgement.reason.removeprefix("negative control: "), ""
+            reason, sentence, layout = judgement.reason.removeprefix("negative control: "), "", ""
             if isinstance(entry, ClaimVerdict):
-                sentence = entry.sentence
+                sentence, layout = entry.sentence, entry.layout
                 reason = sentence if entry.known or entry.diagnosed else judgement.reason
             if ensemble := judgement.ensemble:
                 shown = figure(judgement.interval.centre if judgement.interval else ensemble.median)
             values = f"measured {value(judgement)}: {entry.ratio}"
-            why = (values if entry.word != Status.PASS and ensemble else "", reason)
+            why = (values if entry.word != Status.PASS and ensemble else "", reason, layout)
             more = (values, noise(judgement), sentence if sentence != reason else "")
             drawn = gauge(judgement, entry.entry.expect)
         columns = (*state(entry), shown, entry.expect.replace(" .. ", ".."), drawn)

@@ -23,7 +23,8 @@ _SINGLE = f"one seed a side: a figure differs if it is {SINGLE:g} times the othe
 class Compared:
     """A pair of runs. ``before`` and ``after`` name the two in the head of the table.
 
-    ``profiles`` are the commands that show what the marked figures consist of.
+    ``profiles`` are the commands that show what the marked figures consist of, ``unseen`` says what the runs cannot
+    show.
     """
 
     scenario: str
@@ -31,6 +32,7 @@ class Compared:
     after: str
     changes: tuple[Change, ...]
     profiles: tuple[str, ...] = ()
+    unseen: str = ""
 
 
 def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only: bool = False) -> None:
@@ -48,6 +50,8 @@ def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only
             for arm, reason in lacking:
                 console.print(Text(f"  {arm}: {reason}", "dim"), soft_wrap=True)
             console.print(Text(f"  {_count(pair.changes)}"))
+            if pair.unseen:
+                console.print(Text(f"  not visible: {pair.unseen}"), soft_wrap=True)
             for command in pair.profiles:
                 console.print(Text(f"  instructions by function: {command}", "dim"), soft_wrap=True)
             console.print()
@@ -57,9 +61,10 @@ def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only
 
 def _rules(changes: Sequence[Change]) -> Iterator[str]:
     """From which difference on figures are marked, and why."""
-    if any(change.evidence is None for change in changes):
+    if not all(map(_own, changes)):
         yield f"differences of {100 * LARGE.share:g} % or more are marked: {LARGE.because}"
-    if shares := _shares((change.metric, change.evidence.layout) for change in changes if change.evidence):
+    own = [(change.metric, change.evidence.layout) for change in changes if change.evidence and _own(change)]
+    if shares := _shares(own):
         yield f"one configuration: marked above what layout alone moves (docs/results/thresholds.md): {shares}"
     alone = [
         change for change in changes if any(side and len(side.values) == 1 for side in (change.before, change.after))
@@ -68,6 +73,11 @@ def _rules(changes: Sequence[Change]) -> Iterator[str]:
         yield _SINGLE
     if shares := _shares((change.metric, change.evidence.single) for change in alone if change.evidence):
         yield f"one seed a side: marked above what seed and layout move: {shares}"
+
+
+def _own(change: Change) -> bool:
+    """Whether the threshold is one between builds of one configuration."""
+    return change.evidence is not None and not change.evidence.general
 
 
 def _shares(thresholds: Iterable[tuple[str, float]]) -> str:
@@ -99,7 +109,7 @@ def _count(changes: Sequence[Change]) -> str:
     marked, real = kinds.count(Difference.MARKED), kinds.count(Difference.REAL)
     unknown = kinds.count(Difference.UNKNOWN)
     large = f"of {100 * LARGE.share:g} % or more, {real} less"
-    if any(change.evidence for change in changes):
+    if any(map(_own, changes)):
         large = f"above their thresholds, {real} below"
     said = f"{plural(len(kinds), 'figure')}: {marked} with a difference {large}"
     return said + (f", {unknown} undecided" if unknown else "")

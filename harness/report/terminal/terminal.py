@@ -129,7 +129,7 @@ def _footer(console: Console, scenario: Scenario, verdict: Verdict, around: Surr
     line = f"{plural(around.effort.boots, 'boot')}{time}, {scenario.clock} clock, {qemu}"
     details = f"blklab judge -v {around.folder}" if around.folder else ""
     named = {"device models": around.models, "baseline": around.base, "caution": around.caution, "details": details}
-    named["not visible"] = unseen(scenario, verdict)
+    named["not visible"] = unseen(scenario, verdict.cells)
     named["again"] = shlex.join(around.facts.command)
     for each in (line, *(f"{name}: {text}" for name, text in named.items() if text)):
         console.print(Text(each, "dim"), soft_wrap=True)

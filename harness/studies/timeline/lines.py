@@ -3,20 +3,18 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import prod
 
 from harness.judge.cells import Ensemble
-from harness.judge.thresholds import LARGE
+from harness.judge.operands import Figure, figure_of, operands
+from harness.judge.thresholds import LARGE, SINGLE, single_share
 from harness.scenario.metric_names import unit
 from harness.scenario.model import Bound, Status
+from harness.scenario.ratio import FIGURE
 from harness.studies.timeline.sweep import KernelPoint, Sweep
 
 METRICS = ("iops", "cpu.per_io")
-ALONE = 0.1
-"""Share by which throughputs of one seed must differ: one more space on the command line moved one by 7 %."""
-ALONE_OTHER = 0.5
-"""The same for other figures: three seeds of null-shared-tags on 6.17 gave 12,648 to 16,582 ns (cpu.per_io)."""
-_THROUGHPUTS = ("iops", "bw")
 _JUDGED = (Status.PASS, Status.FAIL)
 
 
@@ -25,7 +23,8 @@ class TimelineRow:
     """One claim (``bound`` is what it expects) or one figure over kernels, by their places.
 
     ``arm`` is empty for a claim, ``name`` its sentence; ``statuses`` are those of a claim, ``unit`` that of a figure.
-    ``alone`` is the share by which two values of one seed must differ.
+    ``alone`` is the share by which two values of one seed must differ, by place: what two boots of the kind of figure
+    do.
     """
 
     name: str
@@ -34,7 +33,7 @@ class TimelineRow:
     bound: Bound | None = None
     statuses: Mapping[int, Status] | None = None
     unit: str = ""
-    alone: float = ALONE
+    alone: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -83,12 +82,20 @@ def differs(line: TimelineRow, before: int, after: int) -> bool:
     first, second = line.values.get(before), line.values.get(after)
     if first is None or second is None or not first.separate_from(second):
         return False
-    least = line.alone if min(len(first.values), len(second.values)) == 1 else LARGE.share
-    return abs(second.median - first.median) > least * abs(first.median)
+    least = LARGE.share
+    if min(len(first.values), len(second.values)) == 1:
+        least = max(line.alone.get(place, SINGLE - 1) for place in (before, after))
+    low, high = sorted((first.median, second.median))
+    return high > (1 + least) * low
 
 
-def _alone(metrics: Iterable[str]) -> float:
-    return ALONE if all(metric in _THROUGHPUTS for metric in metrics) else ALONE_OTHER
+def _alone(points: Mapping[int, KernelPoint], figures: Iterable[Figure]) -> dict[int, float]:
+    """What two boots of a product of these figures differ by, by place."""
+    shares: dict[int, float] = {}
+    for place, point in points.items():
+        by_arm = {cell.arm: cell.figures for cell in point.verdict.cells if cell.figures}
+        shares[place] = prod(1 + single_share(it[1:], by_arm.get(it.arm, {})) for it in figures) - 1
+    return shares
 
 
 def _claims(sweep: Sweep) -> Iterator[TimelineRow]:
@@ -101,8 +108,7 @@ def _claims(sweep: Sweep) -> Iterator[TimelineRow]:
                     statuses[place] = seen.judgement.status
                     if seen.judgement.ensemble is not None:
                         values[place] = seen.judgement.ensemble
-        operands = (claim.ratio.left, claim.ratio.right)
-        alone = _alone(operand.path[-1] for operand in operands if operand and operand.path)
+        alone = _alone(sweep.points, [figure_of(it) for it in operands(claim.ratio) if it.kind == FIGURE])
         yield TimelineRow(claim.that, values, "", claim.expect, statuses, alone=alone)
 
 
@@ -118,7 +124,8 @@ def _figures(points: Mapping[int, KernelPoint], metrics: Sequence[str]) -> Itera
     for (arm, load, metric), roles in figures.items():
         first = next(iter(roles.values()))
         shared = len(roles) > 1 and all(values == first for values in roles.values())
+        alone = _alone(points, [Figure(arm, load, next(iter(roles)), metric)])
         for role, by_place in {"": first}.items() if shared else roles.items():
             name = ".".join(filter(None, (load, role, metric)))
             values = {place: Ensemble(by_seed) for place, by_seed in by_place.items()}
-            yield TimelineRow(name, values, arm, unit=unit(metric), alone=_alone([metric]))
+            yield TimelineRow(name, values, arm, unit=unit(metric), alone=alone)

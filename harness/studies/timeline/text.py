@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from harness.judge.thresholds import LARGE
 from harness.report.format import duration, figure, plural
-from harness.studies.timeline.lines import ALONE, ALONE_OTHER, ReleaseChange
+from harness.report.words import unseen
+from harness.studies.timeline.lines import ReleaseChange
 from harness.studies.timeline.measure import Timeline
 from harness.studies.timeline.sweep import KernelPoint, Sweep, label
 from lab.kernels import kconfig
@@ -106,6 +107,9 @@ def _end(timeline: Timeline) -> Iterator[str]:
     yield ""
     yield f"{spent(timeline.sweep.measured)}; {timeline.saved} saved by measuring coarsely first"
     yield f"seeds: {seeds(timeline)}"
+    cells = [cell for point in timeline.sweep.measured for cell in point.verdict.cells]
+    if hidden := unseen(timeline.sweep.scenario, cells):
+        yield f"not visible: {hidden}"
 
 
 def spent(points: Sequence[KernelPoint]) -> str:
@@ -121,6 +125,6 @@ def seeds(timeline: Timeline) -> str:
     points = timeline.sweep.measured
     count = max((len(point.verdict.seeds) for point in points), default=0)
     if count == 1:
-        least = f"{100 * ALONE:.0f} % of a throughput, {100 * ALONE_OTHER:.0f} % of another figure"
-        return f"1: a change is more than {least}, as the scatter is not known"
+        least = f"{100 * LARGE.share:.0f} %, and more than two boots of its kind of figure differ by"
+        return f"1: a change is more than {least} (docs/results/thresholds.md)"
     return f"{count}: a change is more than {100 * LARGE.share:.0f} %, and the ranges do not overlap"
