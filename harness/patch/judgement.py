@@ -13,10 +13,11 @@ from harness.record.judging import changes_of_runs, judge_run
 from harness.record.store import RunFolder
 from harness.report.format import figure, value
 from harness.report.words import unseen
+from harness.scenario.metric_names import SHARING
 from harness.scenario.model import Status
 from lab.base.record import Outcome
 
-METRICS = ("iops", "lat.p99")
+METRICS = ("iops", "lat.p99", *SHARING)
 _BOOTS = "boots"
 
 

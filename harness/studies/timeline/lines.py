@@ -9,12 +9,12 @@ from math import prod
 from harness.judge.cells import Ensemble
 from harness.judge.operands import Figure, figure_of, operands
 from harness.judge.thresholds import LARGE, SINGLE, single_share
-from harness.scenario.metric_names import unit
+from harness.scenario.metric_names import SHARING, unit
 from harness.scenario.model import Bound, Status
 from harness.scenario.ratio import FIGURE
 from harness.studies.timeline.sweep import KernelPoint, Sweep
 
-METRICS = ("iops", "cpu.per_io")
+METRICS = ("iops", "cpu.per_io", *SHARING)
 _JUDGED = (Status.PASS, Status.FAIL)
 
 
