@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from lab.base.units import printable
+
 EXIT_PASS = 0
 EXIT_FAIL = 1
 EXIT_CANNOT_JUDGE = 125
@@ -20,16 +22,21 @@ EXIT_MISUSE = 129
 EXIT_INTERRUPTED = 130
 
 MOST_SHOWN = 40
+_LONGEST = 2000
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
 class BlklabError(Exception):
-    """A message that says what is wrong, and a remedy."""
+    """A message that says what is wrong, and a remedy. Text from outside cannot control the terminal or flood it."""
 
     exit_code: ClassVar[int] = EXIT_LAB_BROKEN
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = "\n".join(_shortened(line) for line in printable(message).split("\n"))
+        super().__init__(self.message)
         self.remedy = remedy
 
     def __str__(self) -> str:

@@ -22,7 +22,9 @@ def read_regular(path: Path, limit: int = LIMIT) -> bytes:
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        data = file.read(limit + 1)
+        data: bytes | None = file.read(limit + 1)
+    if data is None:
+        raise OSError(errno.EAGAIN, "its end is never reached", str(path))
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit >> 20} MiB", str(path))
     return data

@@ -16,6 +16,8 @@ import yaml
 from yaml import events
 
 from lab.base.errors import InputErrors, Misuse, Problem
+from lab.base.reading import read_regular
+from lab.base.units import printable
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 16
@@ -139,13 +141,9 @@ def read_bytes(path: Path, what: str) -> bytes:
         if not path.is_file():
             problem = "is not a regular file" if path.exists() else "does not exist"
             raise Misuse(f"{what} {shown} {problem}", remedy="check the path")
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        return read_regular(path, MAX_BYTES)
     except (OSError, ValueError) as error:
         raise Misuse(f"{what} {shown} cannot be read: {error}", remedy="check the path and its permissions") from error
-    if len(data) > MAX_BYTES:
-        raise Misuse(f"{what} {shown} is larger than 1 MiB", remedy="check the path")
-    return data
 
 
 def parse(data: bytes, path: str, problems: Problems) -> Node:
@@ -293,6 +291,8 @@ class _Builder:
 
     def _scalar(self, event: events.ScalarEvent, mark: Mark) -> None:
         self._refuse_tag(event.tag, mark)
+        if printable(event.value) != event.value:
+            self._problems.add(mark, f"control characters in {quoted(event.value)}", "remove them")
         plain = not event.style
         (first, left), (last, right) = _position(event.start_mark), _position(event.end_mark)
         length = right - left - (0 if plain else 2)

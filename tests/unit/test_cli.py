@@ -17,7 +17,10 @@ import pytest
 import harness.commands
 from harness.cli import INTERRUPTED, LAB_BROKEN, MISUSE, main
 from harness.commands import GROUPS, CommandWord
+from harness.commands.common import parser
 from harness.commands.common.options import SCENARIOS
+from harness.commands.report import PAGE
+from harness.record.store import PLAN
 from harness.report.terminal.explain import describe_scenario, steps_of
 from harness.scenario.load import find_scenarios, load_scenario
 from lab.base.errors import (
@@ -157,6 +160,41 @@ def test_misuse(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert out == ""
     assert err.startswith("blklab: ")
     assert "Traceback" not in err
+
+
+def test_arguments_cannot_control_the_terminal_or_flood_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", f"no\x1b[2J\u202e{'x' * 100_000}"]) == 129
+    err = capsys.readouterr().err
+    assert "no\\x1b[2J\\u202exxx" in err
+    assert len(err) < 5_000
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "S", "--junit", "S"], "--junit S would overwrite S"),
+        (["run", "S", "--junit", "new", "--csv", "new"], "would overwrite new"),
+        (["draft", "--fio", "S", "--output", "S"], "--output S would overwrite S"),
+        (["judge", "R", "--csv", "R/boots/000/boot.json"], "would overwrite a file of the run"),
+        (["report", "R", "--out", "R/run.json"], "would overwrite a file of the run"),
+    ],
+)
+def test_options_that_write_overwrite_no_input(
+    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("S", f"R/{PLAN}", "R/boots/000/boot.json"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("kept")
+    assert main(words) == 129
+    assert says in capsys.readouterr().err
+    assert {path.read_text() for path in tmp_path.rglob("*") if path.is_file()} == {"kept"}
+    assert {path.name for path in tmp_path.iterdir()} == {"S", "R"}
+
+
+def test_what_the_parser_knows_of_a_run_s_folder() -> None:
+    assert (parser.RUN_FILE, parser.REPORT_FILE) == (PLAN, PAGE)
 
 
 def leaves(words: Iterable[CommandWord], *before: str) -> Iterator[tuple[str, ...]]:

@@ -13,15 +13,12 @@ import pytest
 from harness.cli import main
 from harness.commands import patch as command
 from harness.commands.common.options import EXECUTED, SCENARIOS
-from harness.judge.cells import CellResult
 from harness.limits.load import load_scenario
 from harness.patch.choice import ScenarioChoice, Sources, choice_lines, choose, definitions
 from harness.patch.judgement import Effect, Outcomes, SeriesFinding, outcomes
 from harness.patch.report import LINES, exit_code, reply, summary, verdict_line
 from harness.patch.series import Branch, read_series
 from harness.patch.study import MeasuredSeries, SeriesKernel, Study
-from harness.record import judging
-from harness.record.judging import results_of
 from harness.record.store import RunFolder
 from harness.run.bench import Bench
 from harness.run.plan import Request
@@ -194,24 +191,6 @@ def test_a_reply_is_a_mail_of_forty_lines(tmp_path: Path, tree: Path) -> None:
     assert len(text.splitlines()) <= LINES
     assert max(map(len, text.splitlines())) <= 88
     assert "-15.2% *" in text and "blklab patch series.mbox" in text
-
-
-def test_a_reply_names_the_counts_of_several_cpus_that_changed(
-    tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (one,) = read_series(series_of(tmp_path, patched(tree, "block/tags.c", "depth = 0", "depth = 1")))
-    base, series = run_of(tmp_path, [95.0, 96.0]), run_of(tmp_path, [95.0, 96.0], day=2, release="6.1.0-19-amd64")
-    counted = {base.path: {"lines.seen": 1.88, "locks": 2.21}, series.path: {"lines.seen": 0.01, "locks": 2.21}}
-
-    def with_counts(run: RunFolder) -> list[CellResult]:
-        counts = {("together", "guest", metric): count for metric, count in counted[run.path].items()}
-        return [replace(cell, figures={**cell.figures, **counts}) for cell in results_of(run)]
-
-    monkeypatch.setattr(judging, "results_of", with_counts)
-    text = reply([one], compared(outcomes(base, series)), None, "blklab patch series.mbox")
-    (line,) = [line.split() for line in text.splitlines() if "lines.seen" in line and "none." in line]
-    assert line[:4] == ["1.880", "-99.5%", "*", "0.01000"]
-    assert "locks" not in text
 
 
 def test_nothing_judged_on_both_sides_is_no_verdict(tmp_path: Path) -> None:

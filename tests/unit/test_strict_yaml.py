@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The strict YAML subset: what is refused, where, and with which remedy."""
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -67,6 +69,7 @@ def test_yaml_1_1_booleans_and_dates_are_strings_and_windows_line_ends_are_accep
         ("\ufeffa: 1\n", "f.yaml:1:1: an invisible character, U+FEFF (remove it)"),
         ("a: b\u202ec\n", "f.yaml:1:5: an invisible character, U+202E (remove it)"),
         ("a: b\u2028c: d\n", "f.yaml:1:5: an invisible character, U+2028 (remove it)"),
+        ('a: "\\e[2J"\n', 'f.yaml:1:4: control characters in "\x1b[2J" (remove them)'),
         ("", "f.yaml:1:1: the file is empty"),
         (" \n\n", "f.yaml:1:1: the file is empty"),
         ("# nothing\n", "f.yaml:1:1: the file is empty"),
@@ -150,6 +153,16 @@ def test_a_misspelt_key_gets_a_suggestion_and_a_missing_key_is_reported() -> Non
         "f.yaml:1:1: victim: bs is missing",
     ]
     assert caught.value.exit_code == EXIT_MISUSE
+
+
+def test_a_file_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/proc/kmsg says that it is a regular file; without O_NONBLOCK reading it waits for the kernel's next message."""
+    path = tmp_path / "kmsg"
+    path.write_text("a: 1\n")
+    nothing_yet = SimpleNamespace(read=lambda size: None)
+    monkeypatch.setattr("os.fdopen", lambda handle, mode: nullcontext(nothing_yet))
+    with pytest.raises(Misuse, match="its end is never reached"):
+        read_bytes(path, "scenario")
 
 
 def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:

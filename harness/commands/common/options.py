@@ -11,7 +11,7 @@ from typing import Any
 from harness.base.files import write_atomic
 from harness.scenario.metric_names import METRICS
 from lab.base.errors import Misuse
-from lab.base.units import parse_size
+from lab.base.units import parse_size, printable
 from lab.yaml.strict import nearest
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -44,7 +44,7 @@ def print_or_write(text: str, output: Path | None, *notes: str) -> None:
 
 def tell(text: str) -> None:
     """Print a line of progress on stderr; results go to stdout."""
-    print(f"blklab: {text}", file=sys.stderr, flush=True)
+    print(f"blklab: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def number(least: int, most: int | None = None) -> Callable[[str], int]:

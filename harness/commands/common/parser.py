@@ -2,8 +2,9 @@
 """The command line, made from the table of commands."""
 
 import argparse
+import os
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,6 +25,9 @@ ENVIRONMENT = (
     ("BLKLAB_JOBS", "boots at the same time instead of one per core"),
 )
 _WIDTH = 11
+_OUTPUTS = ("csv", "junit", "kcidb", "ktap", "out", "output")
+RUN_FILE, REPORT_FILE = "run.json", "report.html"
+"""Of a run's folder; importing harness.record for the first takes longer than parsing."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -47,6 +51,7 @@ class Parser(argparse.ArgumentParser):
                 f"unrecognized arguments: {' '.join(unknown)}{nearest(flag, known) if flag else ''}",
                 remedy=f"{parser.prog} --help",
             )
+        _check_outputs(vars(options))
         return options
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
@@ -56,6 +61,23 @@ class Parser(argparse.ArgumentParser):
                 f"{action.metavar or action.dest}: no {quoted(str(value))} here{nearest(str(value), known)}",
                 remedy=f"{names(known)}; see {self.prog} --help",
             )
+
+
+def _check_outputs(options: Mapping[str, Any]) -> None:
+    """Raises Misuse where an option would overwrite an input, a file of a run, or what another option writes."""
+    named = [(name, value) for name, many in options.items() for value in (many if isinstance(many, list) else [many])]
+    paths = [(name, Path(value)) for name, value in named if value and isinstance(value, str | Path)]
+    taken = {path.resolve(): path for name, path in paths if name not in _OUTPUTS and os.path.isfile(path)}
+    for name, path in paths:
+        if name not in _OUTPUTS:
+            continue
+        place = path.resolve()
+        if place in taken:
+            raise Misuse(f"--{name} {path} would overwrite {taken[place]}", remedy="name another file")
+        run = next((folder for folder in place.parents if (folder / RUN_FILE).is_file()), None)
+        if run is not None and place.is_file() and place.name != REPORT_FILE:
+            raise Misuse(f"--{name} {path} would overwrite a file of the run {run}", remedy="name a file elsewhere")
+        taken[place] = path
 
 
 class _Main(Parser):

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Counts of several CPUs in the mail about a series."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.judge.cells import CellResult
+from harness.patch.judgement import outcomes
+from harness.patch.report import reply
+from harness.patch.series import read_series
+from harness.record import judging
+from harness.record.judging import results_of
+from harness.record.store import RunFolder
+from tests.unit.record_samples import run_of
+from tests.unit.series_samples import patched, series_of, small_tree
+from tests.unit.test_patch import compared
+
+
+def test_a_reply_names_the_counts_of_several_cpus_that_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = small_tree(tmp_path)
+    (one,) = read_series(series_of(tmp_path, patched(tree, "block/tags.c", "depth = 0", "depth = 1")))
+    base, series = run_of(tmp_path, [95.0, 96.0]), run_of(tmp_path, [95.0, 96.0], day=2, release="6.1.0-19-amd64")
+    counted = {base.path: {"lines.seen": 1.88, "locks": 2.21}, series.path: {"lines.seen": 0.01, "locks": 2.21}}
+
+    def with_counts(run: RunFolder) -> list[CellResult]:
+        counts = {("together", "guest", metric): count for metric, count in counted[run.path].items()}
+        return [replace(cell, figures={**cell.figures, **counts}) for cell in results_of(run)]
+
+    monkeypatch.setattr(judging, "results_of", with_counts)
+    text = reply([one], compared(outcomes(base, series)), None, "blklab patch series.mbox")
+    (line,) = [line.split() for line in text.splitlines() if "lines.seen" in line and "none." in line]
+    assert line[:4] == ["1.880", "-99.5%", "*", "0.01000"]
+    assert "locks" not in text
