@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The console script. It imports only the standard library before it catches failures."""
 
+import errno
 import gc
 import os
 import signal
@@ -102,6 +103,9 @@ def _report(error: Exception) -> int:
     if isinstance(error, BlklabError):
         print(f"blklab: {error}", file=sys.stderr)
         return error.exit_code
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EBADF):
+        print(f"blklab: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return LAB_BROKEN
     traceback.print_exc()
     print("blklab: this is a bug of blklab, not a verdict", file=sys.stderr)
     return LAB_BROKEN

@@ -197,6 +197,15 @@ def test_what_the_parser_knows_of_a_run_s_folder() -> None:
     assert (parser.RUN_FILE, parser.REPORT_FILE) == (PLAN, PAGE)
 
 
+def test_a_full_device_gets_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "harness", "list"], check=False, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == LAB_BROKEN
+    assert done.stderr == "blklab: the output cannot be written: No space left on device\n"
+
+
 def leaves(words: Iterable[CommandWord], *before: str) -> Iterator[tuple[str, ...]]:
     for word in words:
         yield from leaves(word.words, *before, word.name) if word.words else [(*before, word.name)]

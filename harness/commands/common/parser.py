@@ -67,17 +67,30 @@ def _check_outputs(options: Mapping[str, Any]) -> None:
     """Raises Misuse where an option would overwrite an input, a file of a run, or what another option writes."""
     named = [(name, value) for name, many in options.items() for value in (many if isinstance(many, list) else [many])]
     paths = [(name, Path(value)) for name, value in named if value and isinstance(value, str | Path)]
-    taken = {path.resolve(): path for name, path in paths if name not in _OUTPUTS and os.path.isfile(path)}
+    taken = {_place(path): path for name, path in paths if name not in _OUTPUTS and _is_file(path)}
     for name, path in paths:
         if name not in _OUTPUTS:
             continue
-        place = path.resolve()
+        place = _place(path)
         if place in taken:
             raise Misuse(f"--{name} {path} would overwrite {taken[place]}", remedy="name another file")
         run = next((folder for folder in place.parents if (folder / RUN_FILE).is_file()), None)
-        if run is not None and place.is_file() and place.name != REPORT_FILE:
+        if run is not None and _is_file(place) and place.name != REPORT_FILE:
             raise Misuse(f"--{name} {path} would overwrite a file of the run {run}", remedy="name a file elsewhere")
         taken[place] = path
+
+
+def _place(path: Path) -> Path:
+    """As Path.resolve(), which raises RuntimeError for a loop of symlinks."""
+    return Path(os.path.realpath(path))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        # The argument is a long text, not a path.
+        return False
 
 
 class _Main(Parser):
