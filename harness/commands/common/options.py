@@ -110,7 +110,7 @@ add_run = _option("run", type=Path, help="a run folder, such as results/shared-q
 add_results = _option("--results", metavar="DIR", help="folder of the runs (default: results/ of the checkout)")
 add_arms = _option("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
 add_jobs = _option(
-    "--jobs", type=number(0), default=0, metavar="N", help="boots at the same time (default: one per core)"
+    "--jobs", type=number(1), default=0, metavar="N", help="boots at the same time (default: one per core)"
 )
 add_seeds = _option(
     "--seeds",

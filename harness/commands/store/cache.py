@@ -3,6 +3,7 @@
 
 import argparse
 from datetime import UTC, datetime
+from math import inf
 
 from harness.commands.common.options import kept_bytes, mib
 from lab.base.cache import Cache
@@ -17,8 +18,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("list", help=listing, description=f"{listing.capitalize()}.")
     prune = actions.add_parser("prune", help=deleting, description=f"{deleting.capitalize()}.")
     prune.add_argument("--kind", metavar="KIND", help="only this kind of entry, as shown by list")
-    prune.add_argument("--older-than", type=float, metavar="DAYS", help="only entries not used for DAYS")
+    prune.add_argument("--older-than", type=_days, metavar="DAYS", help="only entries not used for DAYS")
     prune.add_argument("--keep", metavar="SIZE", help="delete the least recently used until SIZE is left (2G)")
+
+
+def _days(text: str) -> float:
+    days = float(text)
+    if not 0 <= days < inf:
+        raise ValueError
+    return days
 
 
 def execute(options: argparse.Namespace) -> int:
