@@ -149,6 +149,10 @@ def test_reports_come_together_and_kernels_say_how_they_were_had() -> None:
     assert [line[3] for line in lines_of(text) if line.startswith("## ")] == ["c", "a", "b"]
     kernels = "6.0.1-amd64 (1 seed), 6.1.1-amd64 (1 seed, built from a tree), 6.2.1-amd64 (1 seed, ubuntu:4.15)."
     assert f"Kernels: {kernels}" in text
+    (once,), (other,) = on(report(0.6), "6.1", 60), on(report(0.6, name="other"), "6.1", 60)
+    assert other.run is not None
+    twice = replace(other, run=replace(other.run, facts=replace(other.run.facts, seeds=(1, 2))))
+    assert "6.1.1-amd64 (1 to 2 seeds)" in reports_page([once, twice]).text
 
 
 def test_a_report_shows_how_far_a_ratio_moves_with_what_was_fitted() -> None:

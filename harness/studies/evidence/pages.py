@@ -9,6 +9,7 @@ from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement
 from harness.limits.limits import arm_bound
 from harness.noise import ERROR, Interval, interval
+from harness.record.store import RunFacts
 from harness.report import markdown
 from harness.report.format import figure, plural, spread
 from harness.scenario.model import Claim, Scenario
@@ -47,14 +48,22 @@ def write(topic: Topic, body: Iterable[str], scores: Iterable[RowScore] = ()) ->
 
 
 def _footer(scores: Iterable[RowScore], command: str) -> Iterator[str]:
-    runs = {score.kernel: score.run.facts for score in scores if score.run and not score.mutant}
+    runs: dict[str, list[RunFacts]] = {}
+    for score in scores:
+        if score.run and not score.mutant:
+            runs.setdefault(score.kernel, []).append(score.run.facts)
     if runs:
         kernels = ", ".join(
-            f"{release} ({plural(len(runs[release].seeds), 'seed')}{_origin(runs[release].kernel.spec)})"
+            f"{release} ({_seeds(runs[release])}{_origin(runs[release][0].kernel.spec)})"
             for release in sorted(runs, key=by_release)
         )
-        qemu = "; ".join(dict.fromkeys(facts.qemu for facts in runs.values() if facts.qemu))
+        qemu = "; ".join(dict.fromkeys(facts.qemu for many in runs.values() for facts in many if facts.qemu))
         yield f"Kernels: {kernels}. {qemu}. `{command}` measures what is missing."
+
+
+def _seeds(runs: Iterable[RunFacts]) -> str:
+    fewest, *_, most = sorted(2 * [len(facts.seeds) for facts in runs])
+    return plural(most, "seed") if fewest == most else f"{fewest} to {most} seeds"
 
 
 def _origin(spec: str) -> str:
