@@ -248,7 +248,7 @@ def test_the_sample_has_the_arms_of_every_regression_and_relinks_what_they_do_no
     found = {one.scenario.name: one for one in SAMPLES}
     assert {one.scenario.name for one in REGRESSIONS} | MORE.keys() == found.keys()
     other = {name: one.relinked for name, one in found.items() if one.relinked != RELINKED[:2]}
-    assert {*other} == {"bfq-tags", "ioprio", "nr-requests", "shared-queue", "write-mostly-discard"}
+    assert {*other} == {"bfq-tags", "ioprio", "md-locks", "nr-requests", "shared-queue", "write-mostly-discard"}
     assert other["ioprio"] == RELINKED[1:] and other["write-mostly-discard"] == (RELINKED[0], RELINKED[2])
     for one in found.values():
         assert one.arms and not {control.mutant for control in one.scenario.controls} & {*one.relinked}
