@@ -66,7 +66,7 @@ class Parser(argparse.ArgumentParser):
 def _check_outputs(options: Mapping[str, Any]) -> None:
     """Raises Misuse where an option would overwrite an input, a file of a run, or what another option writes."""
     named = [(name, value) for name, many in options.items() for value in (many if isinstance(many, list) else [many])]
-    paths = [(name, Path(value)) for name, value in named if value and isinstance(value, str | Path)]
+    paths = [(name, Path(value)) for name, value in named if isinstance(value, str | Path) and value not in ("", "-")]
     taken = {_place(path): path for name, path in paths if name not in _OUTPUTS and _is_file(path)}
     for name, path in paths:
         if name not in _OUTPUTS:
