@@ -104,7 +104,7 @@ def _report(error: Exception) -> int:
         print(f"blklab: {error}", file=sys.stderr)
         return error.exit_code
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EBADF):
-        print(f"blklab: the output cannot be written: {error.strerror}", file=sys.stderr)
+        print(f"blklab: {error.filename or 'the output'} cannot be written: {error.strerror}", file=sys.stderr)
         return LAB_BROKEN
     traceback.print_exc()
     print("blklab: this is a bug of blklab, not a verdict", file=sys.stderr)

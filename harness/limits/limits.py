@@ -308,19 +308,19 @@ def shares_of_bound(
         rates = _rates(arm.topology, every, role.apart(), arm.queue)
         shares[role.name] = bw[role.name] / sum(rates.values())
         pace |= {name: shares[role.name] * rate for name, rate in rates.items()}
-    plan = LoadPlan(_adaptive(arm.topology) if devices else arm.topology, every, arm.queue, devices=devices)
+    plan = LoadPlan(_on_best_paths(arm.topology) if devices else arm.topology, every, arm.queue, devices=devices)
     flows = [replace(plan.flow(role), pace=pace[role.name]) for role in every if pace[role.name]]
     return max((pace[name] / rate for name, rate in fill(flows).rates.items()), default=0.0), shares
 
 
-def _adaptive(topology: Topology) -> Topology:
-    """With multipath devices that choose the best path, which a policy of the kernel may forbid them."""
-    best = {"policy": "multibus", "selector": "queue-length", "iopolicy": "queue-depth"}
-    stacks = dict(topology.stacks)
-    for name, stack in stacks.items():
-        if stack.kind in (StackKind.MULTIPATH, StackKind.NVME):
-            stacks[name] = replace(stack, **best)  # type: ignore[arg-type]
-    return replace(topology, stacks=stacks)
+def _on_best_paths(topology: Topology) -> Topology:
+    """With multipath devices that choose the best path, whatever policy the kernel is told."""
+    stacks = {
+        name: replace(stack, policy="multibus", selector="queue-length", iopolicy="queue-depth")
+        for name, stack in topology.stacks.items()
+        if stack.kind in (StackKind.MULTIPATH, StackKind.NVME)
+    }
+    return replace(topology, stacks={**topology.stacks, **stacks})
 
 
 def _check_requests(topology: Topology, role: Role) -> None:

@@ -15,7 +15,9 @@ from lab.base.errors import LabBroken
 NAME = ".sha256sums"
 """In the entry's folder, in the format of sha256sum(1)."""
 _SEEN = ".seen"
+"""Next to it: each file's name, and what stat(2) said of it when it was last read."""
 _TICK = 10**9
+"""ns; more than a tick of any kernel's clock, within which two changes have the same ctime."""
 
 
 def note(entry: Path) -> None:
@@ -82,7 +84,6 @@ def _demand(entry: Path, names: list[str]) -> None:
         if digest != noted.get(name):
             expected = noted.get(name, "no such file")
             raise _damage(entry, f"{path} is damaged: its sha256 is {digest}, expected {expected}")
-        # Two changes within one tick of the kernel's clock have the same ctime.
         if time.time_ns() - facts.st_ctime_ns > _TICK:
             looks[name] = look
     if looks:
@@ -94,7 +95,6 @@ def _demand(entry: Path, names: list[str]) -> None:
 
 
 def _seen(entry: Path) -> Mapping[str, str]:
-    """What stat(2) said of each file when it was last read."""
     try:
         rows = (line.partition("\t") for line in (entry / _SEEN).read_text().splitlines())
         return {name: look for name, _, look in rows}

@@ -25,8 +25,9 @@ MOST_SHOWN = 40
 _LONGEST = 2000
 
 
-def _shortened(line: str) -> str:
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+def _told(text: str) -> str:
+    lines = printable(text).split("\n")
+    return "\n".join(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..." for line in lines)
 
 
 class BlklabError(Exception):
@@ -35,9 +36,8 @@ class BlklabError(Exception):
     exit_code: ClassVar[int] = EXIT_LAB_BROKEN
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
-        self.message = "\n".join(_shortened(line) for line in printable(message).split("\n"))
+        self.message, self.remedy = _told(message), _told(remedy)
         super().__init__(self.message)
-        self.remedy = remedy
 
     def __str__(self) -> str:
         return f"{self.message}\n  remedy: {self.remedy}" if self.remedy else self.message

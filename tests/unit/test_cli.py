@@ -170,6 +170,12 @@ def test_arguments_cannot_control_the_terminal_or_flood_it(capsys: pytest.Captur
     err = capsys.readouterr().err
     assert "no\\x1b[2J\\u202exxx" in err
     assert len(err) < 5_000
+    assert str(Misuse("m", remedy="\x1b[2J")) == "m\n  remedy: \\x1b[2J"
+
+
+def test_an_age_that_is_no_number_of_days_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["store", "cache", "prune", "--older-than", "nan"]) == MISUSE
+    assert "--older-than: expected a number of days, 0 or more, got 'nan'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 """``blklab store cache``: list and delete cache entries."""
 
 import argparse
+from contextlib import suppress
 from datetime import UTC, datetime
 from math import inf
 
@@ -23,10 +24,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _days(text: str) -> float:
-    days = float(text)
-    if not 0 <= days < inf:
-        raise ValueError
-    return days
+    with suppress(ValueError):
+        if 0 <= (days := float(text)) < inf:
+            return days
+    raise argparse.ArgumentTypeError(f"expected a number of days, 0 or more, got {text!r}")
 
 
 def execute(options: argparse.Namespace) -> int:
