@@ -12,14 +12,14 @@ from harness.record.judging import judge_run
 from harness.record.matrices import load_matrix
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.page.run import run_page
-from harness.studies.overview.collection import Collection, newest, of_matrix, of_runs
+from harness.studies.overview.collection import newest, of_matrix, of_runs
 from harness.studies.overview.set import set_page
 from lab.base.errors import EXIT_PASS, Misuse
 
 PAGE = "report.html"
 
-Write = Callable[[Path, Path], str]
-"""(folder, path of the page) to HTML."""
+Write = Callable[[Path], str]
+"""A folder to HTML."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,14 +38,14 @@ def execute(options: argparse.Namespace) -> int:
     target: Path = options.out or folder / PAGE
     if not target.parent.is_dir():
         raise Misuse(f"{target.parent} is not a folder", remedy="name a folder that holds runs, or --out FILE")
-    write_atomic(target, _writer(folder)(folder, target).encode())
+    write_atomic(target, _writer(folder)(folder).encode())
     print(target)
     return EXIT_PASS
 
 
 def _writer(folder: Path) -> Write:
     if (folder / "run.json").is_file():
-        return lambda path, _: _run(load_run(path))
+        return lambda path: _run(load_run(path))
     if (folder / "matrix.json").is_file():
         return _matrix
     if Store(folder.parent).runs(folder.name):
@@ -57,22 +57,13 @@ def _run(run: RunFolder) -> str:
     return run_page(run, judge_run(run), surroundings(run))
 
 
-def _matrix(folder: Path, target: Path) -> str:
-    root = folder.parent.parent
-    return _set(of_matrix(root, load_matrix(folder).record), target)
+def _matrix(folder: Path) -> str:
+    return set_page(of_matrix(folder.parent.parent, load_matrix(folder).record))
 
 
-def _root(folder: Path, target: Path) -> str:
-    return _set(newest(Store(folder), tell), target)
+def _root(folder: Path) -> str:
+    return set_page(newest(Store(folder), tell))
 
 
-def _set(collection: Collection, target: Path) -> str:
-    for run in (entry.judged.run for entry in collection.cells.values() if entry.judged):
-        # The page of the set links to those of its runs.
-        if not (run.path / PAGE).is_file():
-            write_atomic(run.path / PAGE, _run(run).encode())
-    return set_page(collection, target, PAGE)
-
-
-def _history(folder: Path, target: Path) -> str:
-    return set_page(of_runs(Store(folder.parent), folder.name), target, PAGE)
+def _history(folder: Path) -> str:
+    return set_page(of_runs(Store(folder.parent), folder.name))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from harness.commands.common import options as shared
 from harness.commands.common.boots import add_kernels, bench_of, kernel_of, specs
-from harness.commands.report import PAGE
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario
 from harness.studies.overview.collection import of_sweeps
@@ -54,7 +53,7 @@ def execute(options: argparse.Namespace) -> int:
     print(report, end="")
     if options.out:
         collection = of_sweeps(bench.store.root, [it.sweep for it in timelines], report.partition("\n\n")[0])
-        shared.write_page(options.out, set_page(collection, options.out, PAGE))
+        shared.write_page(options.out, set_page(collection))
     return EXIT_CANNOT_JUDGE if any(len(it.sweep.points) < 2 for it in timelines) else EXIT_PASS  # noqa: PLR2004
 
 

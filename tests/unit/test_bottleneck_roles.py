@@ -123,6 +123,12 @@ def test_a_role_that_starves_is_not_given_the_name_of_the_one_that_does_not() ->
     assert folded is not None
     assert [str(cell) for cell in folded.columns[0].cells] == ["together.fast", "together.slow"]
     assert folded_lines([answer("none", 2, 364)], {("half", "together")}) is None
+    # Of two arms one starves a role: its limits are of that arm alone, and the line says so.
+    folded = folded_lines([sharing, answer("none", 2, 364)], {("none", "together")})
+    assert folded is not None
+    fast, slow = (str(cell) for cell in folded.columns[1].cells)
+    assert fast.startswith("nothing is saturated in none (fullest: ")
+    assert slow.startswith("hba.nullb.can_queue in none (slow's part of 64: 32 of 32 held")
     said = list(sentences([answer("none", 2, 364), sharing]))
     assert said[0].startswith("In none.together.fast nothing is saturated: fullest: hba.nullb.can_queue 53 %")
     assert said[1].startswith("hba.nullb.can_queue limits none.together.slow, mq-deadline.together: ")

@@ -219,8 +219,10 @@ def figure_rows(verdict: Verdict, *, exact: bool) -> Iterator[Values]:
         rows = 0 if row.arm == arm else sum(other.arm == row.arm for other in verdict.measured)
         arm = row.arm
         name = row.load, row.role
-        metrics = ("bw", "lat.mean", "lat.p99", PER_IO)
-        bw, mean, p99, cost = (ensemble_of(verdict.cells, row.arm, (*name, metric)) for metric in metrics)
+        metrics = ("bw", "lat.mean", "lat.p99", "lat.max", PER_IO)
+        bw, mean, p99, slowest, cost = (ensemble_of(verdict.cells, row.arm, (*name, metric)) for metric in metrics)
+        # Fewer than 1 % of the I/Os then take longer than the mean, and the largest shows how much longer.
+        skewed = mean and p99 and slowest and mean.median > p99.median
         yield {
             "arm": row.arm,
             "rows": rows,
@@ -233,6 +235,7 @@ def figure_rows(verdict: Verdict, *, exact: bool) -> Iterator[Values]:
             "against": against(row.iops, row.base, exact=exact),
             "bw": f"{bw.median / _MEGA:.3g}" if bw else _NONE,
             "mean": time_words(mean.median) if mean else _NONE,
+            "skewed": f"above p99: the slowest I/O took {time_words(slowest.median)}" if skewed and slowest else "",
             "p99": time_words(p99.median) if p99 else _NONE,
             "cost": time_words(cost.median) if cost else _NONE,
         }

@@ -24,9 +24,10 @@ _SCENARIO = 2
 def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
     """HTML. Raises Misuse when a run cannot be read."""
     loads = list(charts.recorded(run))
+    claims, controls = _entries(verdict.claims, "expected"), _entries(verdict.controls, MUST_BE)
     values = {
-        "claims": _entries(verdict.claims, "expected"),
-        "controls": _entries(verdict.controls, MUST_BE),
+        "claims": claims,
+        "controls": controls,
         "reproductions": list(_reproductions(verdict)),
         "incidents": [*incidents(verdict.incidents), *incidents(verdict.base_incidents, "BASE kernel: ")],
         "measured": list(charts.figure_rows(verdict, exact=run.scenario.clock is Clock.VIRTUAL)),
@@ -43,6 +44,7 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         facts=run.facts,
         verdict=verdict,
         conclusion=conclusion(verdict),
+        unmet=[row for row in (*claims, *controls) if severity(row["word"]) <= severity(Status.DONE)],
         seeds=plural(len(verdict.seeds), "seed"),
         base=around.base,
         noisy=run.scenario.clock is Clock.WALL,

@@ -17,29 +17,39 @@ def folded_lines(bottlenecks: Sequence[Bottleneck], failed: Collection[tuple[str
     """A row for each load: the element that limits it in most arms last; None where there is nothing to tell.
 
     Loads that the same element limits in all arms are left out, unless a failed claim reads one of them:
-    ``failed`` are pairs of arm and load.
+    ``failed`` are pairs of arm and load. A row that is not of all arms names its arms.
     """
     table = Table.grid(Column(no_wrap=True), folded(), padding=(0, 2))
     bottlenecks = by_role(bottlenecks)
+    arms = {limit.arm for limit in bottlenecks}
     for load in dict.fromkeys(limit.load for limit in bottlenecks):
         limits: dict[str, list[Bottleneck]] = {}
         for limit in bottlenecks:
             if limit.load == load:
                 limits.setdefault(_label(limit), []).append(limit)
-        named = [limit for limit in bottlenecks if limit.load == load and (limit.binding or "." in load)]
-        told = any((limit.arm, load.partition(".")[0]) in failed for limit in named)
-        if len(limits) == 1 and not told:
+        rows = sorted(limits.items(), key=lambda item: len(item[1]))
+        every = [limit for _, alike in rows for limit in alike]
+        told = any((it.arm, load.partition(".")[0]) in failed and (it.binding or "." in load) for it in every)
+        if len(rows) == 1 and not told:
             continue
-        *others, most = sorted(limits.items(), key=lambda item: len(item[1]))
-        row = Text()
-        for label, alike in others:
-            row.append(label, "bold" if alike[0].binding else "dim")
-            row.append(f" in {', '.join(limit.arm for limit in alike)} ({_share(alike)}); ")
-        label, alike = most
-        where = "" if not others else f" in {alike[0].arm}" if len(alike) == 1 else " in the other arms"
-        row.append(label, "bold" if alike[0].binding else "dim").append(f"{where} ({_share(alike)})")
+        whole = {limit.arm for limit in every} == arms
+        row = Text("; ").join(_limited(*limit, _where(limit[1], rows, whole=whole)) for limit in rows)
         table.add_row(Text(load), row)
     return table if table.row_count else None
+
+
+def _where(alike: Sequence[Bottleneck], rows: Sequence[tuple[str, Sequence[Bottleneck]]], *, whole: bool) -> str:
+    """The arms of one element, the last of ``rows`` in short. ``whole``: the rows are of all arms."""
+    if whole and alike is rows[-1][1]:
+        if len(rows) == 1:
+            return ""
+        if len(alike) > 1:
+            return " in the other arms"
+    return f" in {', '.join(limit.arm for limit in alike)}"
+
+
+def _limited(label: str, alike: Sequence[Bottleneck], where: str) -> Text:
+    return Text(label, "bold" if alike[0].binding else "dim").append(f"{where} ({_share(alike)})", "not bold not dim")
 
 
 def _share(alike: Sequence[Bottleneck]) -> str:

@@ -20,7 +20,7 @@ def print_measured(console: Console, verdict: Verdict, releases: tuple[str, str]
     """IOPS of each arm, load and role: the median over the seeds and the range.
 
     The range is left out unless ``full``. With a BASE kernel (the first of ``releases``, else empty) each figure has
-    both kernels and their quotient; within the spread of the seeds they do not differ.
+    both kernels, their ranges and their quotient; within the spread of the seeds they do not differ.
     """
     if not verdict.measured:
         return
@@ -29,7 +29,7 @@ def print_measured(console: Console, verdict: Verdict, releases: tuple[str, str]
     over = f", {said} over {plural(len(verdict.seeds), 'seed')}" if len(verdict.seeds) > 1 else ""
     console.print(Text(f"IOPS{over}", "bold"))
     if releases[0]:
-        _print_pair(console, verdict, releases, full=full)
+        _print_pair(console, verdict, releases)
     elif full:
         table = plain_table(folded("arm"), "load", "role", figures("IOPS"), Column("range", no_wrap=True, style="dim"))
         for name, row in _names(verdict.measured):
@@ -56,16 +56,12 @@ def _print_arms(console: Console, verdict: Verdict) -> None:
     _print(console, table)
 
 
-def _print_pair(console: Console, verdict: Verdict, releases: tuple[str, str], *, full: bool) -> None:
-    shown = [row for row in verdict.measured if full or row.base is None or row.iops.separate_from(row.base)]
-    if shown:
-        sides = (Column(release, justify="right", overflow="fold") for release in releases)
-        table = plain_table(folded("arm"), "load", "role", *sides, "quotient")
-        for name, row in _names(shown):
-            table.add_row(*name, spread(row.base) if row.base else "-", spread(row.iops), _quotient(row))
-        _print(console, table)
-    if alike := len(verdict.measured) - len(shown):
-        console.print(f"  no difference in {alike} of {plural(len(verdict.measured), 'figure')}")
+def _print_pair(console: Console, verdict: Verdict, releases: tuple[str, str]) -> None:
+    sides = (Column(release, justify="right", overflow="fold") for release in releases)
+    table = plain_table(folded("arm"), "load", "role", *sides, "quotient")
+    for name, row in _names(verdict.measured):
+        table.add_row(*name, spread(row.base) if row.base else "-", spread(row.iops), _quotient(row))
+    _print(console, table)
 
 
 def _quotient(row: Measurement) -> str:

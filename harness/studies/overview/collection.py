@@ -11,7 +11,7 @@ from harness.judge.verdict import Verdict
 from harness.record.judging import Altered, judge_run
 from harness.record.matrices import MatrixRecord
 from harness.record.store import KernelFacts, RunFolder, Store, load_run
-from harness.report.format import plural, severity
+from harness.report.format import figure, plural, severity
 from harness.report.page.render import Values
 from harness.scenario.model import Bound, Status
 from harness.studies.timeline.sweep import Sweep, label
@@ -77,7 +77,8 @@ def newest(store: Store, tell: Callable[[str], None]) -> Collection:
     columns = {series: _column(series, alike) for series, alike in ordered}
     cells = {(name, columns[series]): _judged_cell(run) for (name, series), run in runs.items()}
     note = "The newest run of each scenario on each kernel."
-    return _collection("Scenarios and kernels", note, dict.fromkeys(name for name, _ in runs), columns.values(), cells)
+    names = [*dict.fromkeys(name for name, _ in runs)]
+    return _collection(_question(names, columns.values()), note, names, columns.values(), cells)
 
 
 def of_matrix(root: Path, record: MatrixRecord) -> Collection:
@@ -99,7 +100,7 @@ def of_matrix(root: Path, record: MatrixRecord) -> Collection:
         cells[cell.scenario, columns[cell.kernel]] = replace(judged, status=status)
     ended = f"ended {record.ended}" if record.ended else "not ended"
     note = f"Matrix {record.matrix_id}, started {record.started}, {ended}."
-    return _collection("Matrix", note, record.scenarios, columns.values(), cells)
+    return _collection(_question(record.scenarios, columns.values()), note, record.scenarios, columns.values(), cells)
 
 
 def of_runs(store: Store, scenario: str) -> Collection:
@@ -128,6 +129,24 @@ def of_sweeps(root: Path, sweeps: Sequence[Sweep], note: str) -> Collection:
             cells[sweep.scenario.name, column] = cell
     names = [sweep.scenario.name for sweep in sweeps]
     return _collection(f"Timeline of {', '.join(names)}", note, names, columns, cells)
+
+
+_MOST_NAMED = 4
+
+
+def _question(scenarios: Sequence[str], columns: Iterable[Column]) -> str:
+    """What a page over both answers, such as ``Do the claims of io-cost hold on Linux 6.1 and 7.2?``."""
+    names = f"{len(scenarios)} scenarios" if len(scenarios) > _MOST_NAMED else _listed(scenarios)
+    kernels = [column.label for column in columns]
+    on = f"{len(kernels)} kernels, {kernels[0]} to {kernels[-1]}"
+    if len(kernels) <= _MOST_NAMED:
+        on = f"Linux {_listed(kernels)}"
+    return f"Do the claims of {names} hold on {on}?"
+
+
+def _listed(names: Iterable[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _collection(
@@ -200,14 +219,23 @@ def _cell(column: Column, entry: CollectionCell | None) -> Values:
     verdict = entry.judged.verdict
     counted = [claim for claim in verdict.claims if not claim.optional]
     held = sum(claim.counts_as is Status.PASS for claim in counted)
+    broken = [claim for claim in counted if claim.counts_as is Status.FAIL]
     least, that = min(_margins(verdict), default=(None, ""))
-    margin = "" if least is None else f"margin {100 * least:.0f} %" if least >= 0 else f"off by {-100 * least:.0f} %"
+    if broken:
+        says = f"{len(broken)} of {len(counted)} {'fails' if len(broken) == 1 else 'fail'}"
+        first, ensemble = broken[0], broken[0].judgement.ensemble
+        shown = f"{figure(ensemble.median)}, expected {first.expect}" if ensemble else ""
+        detail = f"fails: {first.that}"
+    else:
+        says = f"{held} of {len(counted)} hold" if counted else ""
+        shown = "" if least is None or held < len(counted) else f"margin {100 * least:.0f} %"
+        detail = f"tightest claim: {that}" if that else ""
     return {
         "kernel": column.label,
         "word": entry.status,
-        "claims": f"{held} of {len(counted)} claims" if counted else "",
-        "margin": margin,
-        "detail": f"tightest claim: {that}" if that else "",
+        "claims": says,
+        "margin": shown,
+        "detail": detail,
         "near": least is not None and abs(least) < NEAR,
         "linked": True,
     }

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The page of a set of runs: each ratio is a strip with a row for each kernel or run."""
 
-import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from itertools import pairwise
 
 from harness.judge.cells import ensemble_of
 from harness.judge.claims import NOT_RUN
+from harness.judge.comparison import Difference, kind_of
 from harness.judge.thresholds import LARGE
 from harness.judge.verdict import SHOWN_METRIC
 from harness.metrics.figures import PER_IO
@@ -32,11 +32,13 @@ Row = tuple[str, JudgedRun | None]
 
 
 def entries(rows: Sequence[Row], of: str, wish: str) -> list[Values]:
-    """The ``claims`` or ``controls`` of the newest run on all rows that have the same, failures first.
+    """The ``claims`` or ``controls`` of the newest run on all rows that have the same: first those that change.
+
+    What turns comes before what only has another figure, and failures before what holds.
 
     Controls that ran on no row are left out. ``words`` has a label, a status and a value for each row.
     """
-    parts = []
+    parts, exact = [], _newest(rows).clock is Clock.VIRTUAL
     for entry in getattr(_newest(rows), of):
         words, drawn = [], []
         for label, run in rows:
@@ -55,8 +57,12 @@ def entries(rows: Sequence[Row], of: str, wish: str) -> list[Values]:
         if any(word != NOT_RUN for _, word, _ in words):
             that = f"{entry.that} (optional)" if isinstance(entry, Claim) and entry.optional else entry.that
             picture = strip(that, drawn, entry.expect, wish=wish)
-            parts.append(_part_of(that, entry.ratio.text, f"{wish} {entry.expect.text}", words, picture))
-    return sorted(parts, key=lambda part: part["severity"])
+            part = _part_of(that, entry.ratio.text, f"{wish} {entry.expect.text}", words, picture)
+            seen = [row.ensemble for row in drawn if row.ensemble]
+            moved = any(kind_of(*pair, exact=exact) is Difference.MARKED for pair in pairwise(seen))
+            turned = len({word for _, word, _ in words if word != NOT_RUN}) > 1
+            parts.append(part | {"change": 2 * turned + moved})
+    return sorted(parts, key=lambda part: (-part["change"], part["severity"]))
 
 
 def _part_of(that: str, ratio: str, expect: str, words: Sequence[tuple[str, str, str]], drawn: object) -> Values:
@@ -100,12 +106,9 @@ def _newest(rows: Sequence[Row]) -> Scenario:
     return max((run.run for _, run in rows if run), key=lambda run: run.facts.run_id).scenario
 
 
-def set_page(collection: Collection, target: Path, page_name: str) -> str:
-    """HTML of the heat map and, for each scenario, of its ratios kernel by kernel or run by run.
-
-    ``target`` is the path of the page, ``page_name`` the name of the pages in run folders.
-    """
-    parts = [_scenario(collection, name, target, page_name) for name in collection.scenarios]
+def set_page(collection: Collection) -> str:
+    """HTML of the heat map and, for each scenario, of its ratios kernel by kernel or run by run."""
+    parts = [_scenario(collection, name) for name in collection.scenarios]
     words = Counter(entry.status for entry in collection.cells.values())
     return render(
         "set.html",
@@ -119,14 +122,14 @@ def set_page(collection: Collection, target: Path, page_name: str) -> str:
     )
 
 
-def _scenario(collection: Collection, scenario: str, target: Path, page_name: str) -> Values | None:
+def _scenario(collection: Collection, scenario: str) -> Values | None:
     """``machines`` are the distinct QEMU versions of the boots."""
     rows = [(column, entry) for column, entry in collection.row(scenario) if entry is not None]
     named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
     if not any(run for _, run in named):
         return None
     ratios, red = entries(named, "claims", "expected"), entries(named, "controls", MUST_BE)
-    shown = list(_runs(rows, target, page_name))
+    shown = list(_runs(rows))
     bad = severity(Status.DONE)
     tables = {name: list(compared(named, *of)) for name, of in _TABLES.items()}
     return {
@@ -144,16 +147,14 @@ def _scenario(collection: Collection, scenario: str, target: Path, page_name: st
     }
 
 
-def _runs(rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name: str) -> Iterator[Values]:
-    """``page`` is the address of a run's page relative to this one, empty without one."""
+def _runs(rows: Sequence[tuple[Column, CollectionCell]]) -> Iterator[Values]:
+    """``folder`` is that of the run, as text: a page that was mailed could follow no link to it."""
     for column, entry in rows:
         if entry.judged is None:
-            nothing = {"release": column.says, "started": "-", "seeds": 0, "command": "-", "page": ""}
+            nothing = {"release": column.says, "started": "-", "seeds": 0, "command": "-", "folder": ""}
             yield {**nothing, "label": column.label, "status": entry.status, "reason": entry.reason}
             continue
         run = entry.judged.run
-        page = run.path / page_name
-        there = os.path.relpath(page, target.resolve().parent) if page.is_file() else ""
         yield {
             "label": column.label,
             "status": entry.status,
@@ -161,6 +162,6 @@ def _runs(rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name
             "started": run.facts.started[:16].replace("T", " "),
             "seeds": len(run.facts.seeds),
             "command": shlex.join(run.facts.command),
-            "page": there,
+            "folder": f"{run.path.parent.name}/{run.path.name}",
             "reason": entry.reason,
         }
