@@ -13,7 +13,9 @@ from harness.judge.cells import Ensemble
 from harness.judge.comparison import Difference, kind_of
 from harness.judge.thresholds import LARGE
 from harness.record.index import Index, IndexedRun
+from harness.record.store import load_run
 from harness.report.format import figure, plural, spread
+from harness.scenario.model import Clock
 from lab.kernels.release import by_release
 
 MeasuredRun = tuple[IndexedRun, Ensemble]
@@ -21,17 +23,18 @@ MeasuredRun = tuple[IndexedRun, Ensemble]
 
 @dataclass(frozen=True)
 class FigureSeries:
-    """One figure. ``over`` says over what: ``days on 6.1`` or ``versions``."""
+    """One figure. ``over`` says over what: ``days on 6.1`` or ``versions``. ``exact``: of the virtual clock."""
 
     over: str
     arm: str
     figure: str
     runs: tuple[MeasuredRun, ...]
+    exact: bool = False
 
     def changes(self) -> Iterator[tuple[MeasuredRun, MeasuredRun]]:
         """Neighbours that differ by the rule of ``compare``."""
         for before, after in itertools.pairwise(self.runs):
-            if before[1].median and kind_of(before[1], after[1]) is Difference.MARKED:
+            if before[1].median and kind_of(before[1], after[1], exact=self.exact) is Difference.MARKED:
                 yield before, after
 
 
@@ -48,16 +51,17 @@ def history(index: Index, scenario: str, metric: str) -> tuple[tuple[FigureSerie
     }
     newest_of_release = {run.release: run for run in alike}.values()
     groups["versions"] = sorted(newest_of_release, key=lambda run: by_release(run.release))
-    series = [each for over, group in groups.items() for each in _series(index, over, group, metric)]
+    exact = bool(runs) and load_run(index.root / runs[-1].path).scenario.clock is Clock.VIRTUAL
+    series = [each for over, group in groups.items() for each in _series(index, over, group, metric, exact=exact)]
     return tuple(series), len(runs) - len(alike)
 
 
-def _series(index: Index, over: str, runs: Sequence[IndexedRun], metric: str) -> Iterator[FigureSeries]:
+def _series(index: Index, over: str, runs: Sequence[IndexedRun], metric: str, *, exact: bool) -> Iterator[FigureSeries]:
     figures = {run.path: index.figures(run.path, metric) for run in runs}
     for key in dict.fromkeys(key for values in figures.values() for key in values):
         measured = tuple((run, Ensemble(figures[run.path][key])) for run in runs if key in figures[run.path])
         if len(measured) > 1:
-            yield FigureSeries(over, *key, measured)
+            yield FigureSeries(over, *key, measured, exact)
 
 
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -66,11 +70,11 @@ _BARS = " ▁▂▃▄▅▆▇█"
 def print_history(
     console: Console, scenario: str, series: Sequence[FigureSeries], left_out: int, arms: AbstractSet[str]
 ) -> None:
-    """Each series of the chosen arms (all when none)."""
+    """Each series of the chosen arms (all when none), those that change first."""
     shown = [each for each in series if not arms or each.arm in arms]
     for over, group in itertools.groupby(shown, lambda each: each.over):
         console.print(Text(f"\n{scenario} over {over}", "bold underline"))
-        for each in group:
+        for each in sorted(group, key=lambda each: not any(each.changes())):
             _print_series(console, each)
     if not shown:
         console.print(f"{scenario}: fewer than two comparable runs")

@@ -72,6 +72,30 @@ def test_every_change_is_found_between_neighbours(at: int) -> None:
     assert f"{SERIES[at - 1]} -> {SERIES[at]}: the share is kept: FAIL -> PASS x 4.73  (" in text(found)
 
 
+def test_every_measured_kernel_has_its_values_in_the_text() -> None:
+    """Eleven kernels do not fit in one table: each value has a place once, and what fails is marked."""
+    kernels = Kernels([20.0] * 5 + [95.0] * 6)
+    report = text(timeline(kernels, kernels.sweep(), ("iops",), lambda _: None, step=1))
+    rows = [line for line in report.splitlines() if line.startswith("  the share is kept, >= 0.9")]
+    heads = [line for line in report.splitlines() if line.startswith("  median, F: the claim fails")]
+    assert "  ".join(heads).split().count("6.12") == 1 and len(rows) == len(heads) == 2
+    shown = " ".join(row.removeprefix("  the share is kept, >= 0.9") for row in rows).split()
+    assert shown == [*(["0.2010", "F"] * 5), *(["0.9510"] * 6)]
+    # A figure that changes has its values too, one that does not has none.
+    assert sum(line.startswith("  none together.fast.iops") for line in report.splitlines()) == 2
+    assert "none solo.fast.iops" not in report
+    assert all(len(line) <= 102 for line in report.splitlines() if line.startswith("  the share"))
+
+
+def test_claims_that_change_are_first_in_the_table() -> None:
+    kernels = Kernels([20.0, 95.0])
+    found = kernels.timeline()
+    still = replace(found.lines[0], name="another claim", values={0: Ensemble({1: 1.0}), 1: Ensemble({1: 1.0})})
+    report = text(replace(found, lines=(still, *found.lines)))
+    table = report[report.index("median, F:") :]
+    assert table.index("the share is kept") < table.index("another claim")
+
+
 def test_the_configurations_around_a_change_are_compared() -> None:
     late, early = Kernels([20.0] * 3 + [95.0] * 4), Kernels([20.0] + [95.0] * 6)
     assert "6.12 -> 6.16: 3 options differ: PREEMPT_LAZY n -> y\n" in text(late.timeline())

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A timeline as text: one line per change, then what was not measured and why."""
+"""A timeline as text: one line per change, a value per kernel, then what was not measured and why."""
 
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from harness.judge.thresholds import LARGE
 from harness.report.format import duration, figure, plural
 from harness.report.words import unseen
-from harness.studies.timeline.lines import ReleaseChange
+from harness.scenario.model import Status
+from harness.studies.timeline.lines import ReleaseChange, TimelineRow
 from harness.studies.timeline.measure import Timeline
 from harness.studies.timeline.sweep import KernelPoint, Sweep, label
 from lab.kernels import kconfig
@@ -34,7 +36,7 @@ def differences(sweep: Sweep, pairs: set[tuple[int, int]]) -> Iterator[str]:
 
 def text(timeline: Timeline) -> str:
     """The whole report."""
-    parts = (_head, _changes, _options, _gaps, _end)
+    parts = (_head, _changes, _values, _options, _gaps, _end)
     return "".join(f"{line}\n" for part in parts for line in part(timeline))
 
 
@@ -82,6 +84,45 @@ def _changes(timeline: Timeline) -> Iterator[str]:
         yield f"  {between(change, timeline.sweep)}: {what(change)}  ({values(change)})"
     if not timeline.changes:
         yield "  no change"
+
+
+_NAME, _WIDTH = 36, 100
+"""Characters of a name in the table, and of the whole table: more kernels make another one."""
+
+
+def _values(timeline: Timeline) -> Iterator[str]:
+    """A table: the claims and the figures that change, those that change first, by kernel."""
+    sweep, changed = timeline.sweep, {change.line.title for change in timeline.changes}
+    rows = [line for line in timeline.lines if line.bound is not None or line.title in changed]
+    rows.sort(key=lambda line: line.title not in changed)
+    columns = [
+        [label(sweep.specs[place]), *(_value(line, place) for line in rows)] for place in sorted(sweep.points) if rows
+    ]
+    widths = [2 + max(map(len, column)) for column in columns]
+    first = 0
+    while first < len(columns):
+        last, used = first + 1, _NAME + widths[first]
+        while last < len(columns) and used + widths[last] <= _WIDTH:
+            used, last = used + widths[last], last + 1
+        yield ""
+        names = ["median, F: the claim fails", *map(_named, rows)]
+        for number, name in enumerate(names):
+            head, *rest = textwrap.wrap(name, _NAME, subsequent_indent="  ")
+            cells = zip(columns[first:last], widths[first:last], strict=True)
+            yield f"  {head:{_NAME}}" + "".join(f"{column[number]:>{width}}" for column, width in cells)
+            yield from (f"  {line}" for line in rest)
+        first = last
+
+
+def _named(line: TimelineRow) -> str:
+    """With the bound of a claim or the unit of a figure."""
+    after = line.unit if line.bound is None else line.bound.text
+    return f"{line.title}, {after}" if after else line.title
+
+
+def _value(line: TimelineRow, place: int) -> str:
+    shown = figure(line.values[place].median) if place in line.values else "-"
+    return f"{shown} F" if line.status(place) is Status.FAIL else shown
 
 
 def _options(timeline: Timeline) -> Iterator[str]:
