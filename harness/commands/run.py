@@ -15,6 +15,7 @@ from harness.run.plan import Request, expand, guest_job, run_command
 from harness.run.tracing import DEFAULT_EVENTS, Trace, chosen_arm, parse_events, trace_boot
 from harness.scenario.model import Scenario
 from lab.base.errors import EXIT_PASS, Misuse
+from lab.kernels.resolve import check
 
 
 def add_tracing(parser: argparse.ArgumentParser) -> None:
@@ -130,6 +131,8 @@ def _told(run: Run) -> Run:
 
 def _dry_run(options: argparse.Namespace, scenario: Scenario) -> int:
     kernels = (options.base, options.kernel) if options.base else (options.kernel,)
+    for spec in kernels:
+        check(spec)
     times = 2 if options.verify else 1
     boots = times * len(expand(scenario, options.seeds, options.arm or None))
     print_estimates([Estimate(scenario, spec, boots) for spec in kernels], shared.results_root(options.results))

@@ -29,22 +29,32 @@ _TREE_RELEASE = Path("include/config/kernel.release")
 
 
 def resolve_path(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
-    """``wanted`` is a folder, package files, or an image and the folder of its modules, with commas between them.
+    """Raises what ``look`` raises, and LabBroken when a package cannot be unpacked."""
+    spec, seen = f"path:{wanted}", look(wanted)
+    if not isinstance(seen, FoundKernel):
+        return store.load(stored(seen, cache, tell), spec, ", ".join(package.name for package in seen))
+    first, *more = _parts(wanted)
+    return _copy(seen, spec, f"{'image' if more else 'folder'} {first}", cache, tell)
 
-    Raises Misuse when they hold no kernel or several, CannotJudge when it is not built or no image, LabBroken when a
-    package cannot be unpacked.
+
+def _parts(wanted: str) -> list[Path]:
+    return [Path(part).expanduser().absolute() for part in wanted.split(",")]
+
+
+def look(wanted: str) -> FoundKernel | tuple[Path, ...]:
+    """The kernel, or the packages that hold it: nothing is copied or unpacked.
+
+    ``wanted`` is a folder, package files, or an image and the folder of its modules, with commas between them. Raises
+    Misuse when they hold no kernel or several, CannotJudge when it is not built or no image.
     """
-    spec = f"path:{wanted}"
-    parts = [Path(part).expanduser().absolute() for part in wanted.split(",")]
+    parts = _parts(wanted)
     if absent := [part for part in parts if not part.exists()]:
         raise no_such_folder(absent[0], "the kernel folder")
     if packages := packages_in(parts):
         if others := [part for part in parts if not part.is_dir() and part not in packages]:
             raise Misuse(f"{others[0]} is no .deb or .rpm package", remedy="name packages, or a folder of them, alone")
-        return store.load(stored(packages, cache, tell), spec, ", ".join(package.name for package in packages))
-    if len(parts) == 1:
-        return _copy(find(parts[0]), spec, f"folder {parts[0]}", cache, tell)
-    return _copy(_with_modules(*_image_and_folder(parts)), spec, f"image {parts[0]}", cache, tell)
+        return packages
+    return find(parts[0]) if len(parts) == 1 else _with_modules(*_image_and_folder(parts))
 
 
 def _image_and_folder(parts: Sequence[Path]) -> tuple[Path, Path]:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From what a person asks for (``KERNEL=``) to a kernel on this host."""
 
+import platform
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 from lab.base.cache import Cache
@@ -44,6 +46,15 @@ PROVIDERS: Mapping[str, Provider] = {
 }
 
 
+def check(spec: str) -> None:
+    """Raise what ``resolve`` raises, as far as no download, build or copy is needed to know it."""
+    wanted = _provider(spec)[1]
+    if spec.startswith("path:"):
+        local.look(wanted)
+    elif spec == "host":
+        local.find_host(Path("/"), platform.release())
+
+
 def resolve(spec: str, cache: Cache, *, refresh: bool = False, tell: Tell = silent) -> Kernel:
     """The kernel that ``spec`` names (``distro`` when empty), fetched and unpacked if need be.
 
@@ -51,8 +62,14 @@ def resolve(spec: str, cache: Cache, *, refresh: bool = False, tell: Tell = sile
     until ``refresh``. ``tell`` hears what is being waited for. Raises Misuse for a spec in no known
     form, CannotJudge when there is no such kernel, LabBroken when it cannot be fetched or stored.
     """
+    provider, wanted = _provider(spec)
+    return provider(wanted, cache, refresh=refresh, tell=tell)
+
+
+def _provider(spec: str) -> tuple[Provider, str]:
+    """With what follows the colon. Raises Misuse."""
     name, colon, wanted = (spec or DEFAULT).partition(":")
     provider = PROVIDERS.get(name + colon)
     if provider is None or bool(colon) != bool(wanted):
         raise Misuse(f'"{spec}" is not a kernel that blklab knows', remedy="use one of:\n    " + "\n    ".join(FORMS))
-    return provider(wanted, cache, refresh=refresh, tell=tell)
+    return provider, wanted

@@ -9,7 +9,9 @@ import pytest
 from harness.cli import main
 from harness.commands.common.dry_run import Estimate
 from harness.record.index import IndexedRun
-from lab.base.errors import EXIT_MISUSE, EXIT_PASS
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
+from lab.kernels.resolve import resolve
 from tests.unit.record_samples import MODEL
 
 RUN = IndexedRun(
@@ -54,6 +56,25 @@ def test_a_run_is_only_counted(nothing_here: Path, capsys: pytest.CaptureFixture
     assert main([*words, *more]) == EXIT_PASS
     assert "2 cells, 12 boots" in capsys.readouterr().out
     assert main([*words, "--arm", "nosuch"]) == EXIT_MISUSE
+
+
+def test_a_kernel_that_cannot_be_had_is_told_as_the_run_tells_it(
+    nothing_here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder without a kernel, a tree that is half built, and a form that does not exist: the words of resolve()."""
+    empty, tree = tmp_path / "empty", tmp_path / "tree"
+    empty.mkdir()
+    (tree / "scripts").mkdir(parents=True)
+    (tree / "Kbuild").touch()
+    specs = {f"path:{empty}": Misuse, f"path:{tree}": CannotJudge, "path:/nothing": Misuse, "nonsense:1": Misuse}
+    for spec, kind in specs.items():
+        with pytest.raises(kind) as raised:
+            resolve(spec, Cache(tmp_path / "cache"))
+        words = ["run", "shared-queue", "--kernel", spec, "--results", str(nothing_here), "--dry-run"]
+        assert main(words) == raised.value.exit_code
+        shown = capsys.readouterr()
+        assert raised.value.message in shown.err and shown.out == ""
+    assert not nothing_here.exists() and not (tmp_path / "cache").exists()
 
 
 def test_a_matrix_is_only_counted(nothing_here: Path, capsys: pytest.CaptureFixture[str]) -> None:
