@@ -7,7 +7,7 @@ import gzip
 import re
 import threading
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from lab import kit
 from lab.base.digest import digest_results
 from lab.base.errors import CannotJudge
-from lab.base.record import BootRecord, Outcome
+from lab.base.record import INVENTORY, LINE_NAMES, BootRecord, Outcome
 from lab.base.units import silent
 from lab.guest import image
 from lab.guest.steps import job_files
@@ -27,6 +27,7 @@ from lab.kernels.modules import module_name, read_module
 from lab.native import elf
 from lab.native.programs import SHARING, plugin
 from lab.profile import WINDOW, Symbol, window_files, window_marker
+from lab.realise.in_qemu.inventory import read_inventory
 from lab.session import Lab, PhaseSeen, PreparedJob, run_job, sampler_of, writing
 
 LINES_FILE = "{load}.lines"
@@ -51,6 +52,7 @@ _LOCKS = (
     ("__switch_to_asm", "x"),
 )
 """Functions by the letters of native/sharing/locks.h."""
+_PERCPU = ("__per_cpu_start", "__per_cpu_end")
 _IN_HOT = 12
 """Offset of cpu_number in struct pcpu_hot, where it was from 6.2 to 6.13 (arch/x86/include/asm/current.h)."""
 
@@ -70,6 +72,12 @@ class Symbols:
     def address(self, name: str) -> int | None:
         """Of a name of the image."""
         return self._named.get(name)
+
+    @cached_property
+    def per_cpu(self) -> range:
+        """Addresses of per-CPU variables, without the base of a CPU."""
+        start, end = (self.address(name) for name in _PERCPU)
+        return range(start or 0, end or 0)
 
     @cached_property
     def _starts(self) -> tuple[int, ...]:
@@ -126,6 +134,12 @@ def image_kallsyms(lab: Lab, prepared: PreparedJob, *, phase_seen: PhaseSeen) ->
     return gzip.decompress((lab.cache.entry(_KIND, prepared.kernel.digest, fill) / _KALLSYMS).read_bytes()).decode()
 
 
+def symbols_of(lab: Lab, prepared: PreparedJob, record: BootRecord, *, phase_seen: PhaseSeen) -> Symbols:
+    """Those of the image and of the modules that the boot loaded."""
+    image = read_symbols(image_kallsyms(lab, prepared, phase_seen=phase_seen))
+    return with_modules(image, prepared.kernel, read_inventory(record.files.get(INVENTORY, b"")))
+
+
 def read_symbols(kallsyms: str) -> Symbols:
     """The symbols of the image; several names of one address are kept, the shortest last."""
     rows = [line.split() for line in kallsyms.splitlines() if "[" not in line]
@@ -151,6 +165,27 @@ def with_modules(symbols: Symbols, kernel: Kernel, sections: Mapping[str, str]) 
         if section in starts
     ]
     return replace(symbols, every=tuple(sorted((*symbols.every, *own), key=lambda symbol: symbol.address)))
+
+
+def with_line_names(
+    lab: Lab, prepared: PreparedJob, record: BootRecord, names: Collection[str], *, phase_seen: PhaseSeen
+) -> BootRecord:
+    """``record`` with the addresses of these functions and variables, where it has counts of lines."""
+    if not names or not any(name.endswith(LINES_FILE.format(load="")) for name in record.files):
+        return record
+    text = names_file(symbols_of(lab, prepared, record, phase_seen=phase_seen), names)
+    return replace(record, files={**record.files, LINE_NAMES: text.encode()})
+
+
+def names_file(symbols: Symbols, names: Collection[str]) -> str:
+    """The rows of ``LINE_NAMES``, of every symbol with such a name."""
+    starts = sorted({symbol.address for symbol in symbols.every})
+    rows = []
+    for symbol in symbols.every:
+        if (name := symbol.name.partition(".")[0]) in names:
+            end = next(iter(starts[bisect_right(starts, symbol.address) :]), symbol.address + 1)
+            rows.append(f"{name} {int(symbol.address in symbols.per_cpu)} {symbol.address:x} {end:x}\n")
+    return "".join(sorted(rows))
 
 
 def functions_file(symbols: Symbols) -> str:

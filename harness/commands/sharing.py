@@ -21,11 +21,9 @@ from harness.sharing.page import sharing_page
 from harness.sharing.text import LINES, differential_lines, unknown, window_lines
 from harness.sharing.window import Use, Window, WindowHead, window_of
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
-from lab.base.record import INVENTORY
 from lab.kernels.lines import Wanted, source_lines, source_of
-from lab.realise.in_qemu.inventory import read_inventory
 from lab.session import Lab, prepare_job
-from lab.sharing import LINES_FILE, image_kallsyms, read_symbols, with_modules
+from lab.sharing import LINES_FILE, symbols_of
 
 _USES = 4
 """Instructions of each place whose lines of source are shown."""
@@ -119,8 +117,7 @@ def window_of_cell(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Window:
     arm, loads = run.scenario.arms[cell.arm], run.scenario.loads.values()
     kernel = kernel_again(run)
     prepared = prepare_job(lab, kernel, arm.topology, guest_job(run.scenario, arm, cell.seed))
-    image = read_symbols(image_kallsyms(lab, prepared, phase_seen=lambda phase: tell(f"{kernel.release}: {phase}")))
-    symbols = with_modules(image, kernel, read_inventory(record.files.get(INVENTORY, b"")))
+    symbols = symbols_of(lab, prepared, record, phase_seen=lambda phase: tell(f"{kernel.release}: {phase}"))
     figures = figures_of(record.files, arm.topology, loads)
     own = {metric: value for (load, role, metric), value in figures.items() if (load, role) == (cell.load, GUEST)}
     processors = arm.topology.processors

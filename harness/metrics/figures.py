@@ -9,10 +9,10 @@ from harness.metrics.node import MeasurementError, sent
 from harness.metrics.occupancy import Samples, occupancy_figures, read_handler, read_samples
 from harness.metrics.readback import FILE as READBACK
 from harness.metrics.readback import devices, read_readback, read_tried, tried_counts
-from harness.metrics.sharing import read_sharing, sharing_figures
+from harness.metrics.sharing import read_names, read_sharing, sharing_figures
 from harness.scenario.metric_names import BUSIEST, SEEKS
 from harness.scenario.model import Load
-from lab.base.record import TRIED
+from lab.base.record import LINE_NAMES, TRIED
 from lab.topology.fields import REPEAT_COUNT
 from lab.topology.model import Topology
 
@@ -55,7 +55,8 @@ def figures_of(
             figures.update(occupancy_figures(files, topology, load, samples))
             if (counted := f"{load.name}.lines") in files:
                 sharing = read_sharing(files[counted], counted)
-                figures.update(dict(sharing_figures(sharing, load, samples, figures)))
+                names = read_names(files.get(LINE_NAMES, b""), LINE_NAMES)
+                figures.update(dict(sharing_figures(sharing, load, samples, figures, names)))
     return figures
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What CPUs shared in the window of a load: cache lines that move between them, and locks (native/sharing/plugin.c)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from harness.scenario.metric_names import GUEST
 from harness.scenario.model import Load
 
 _SECOND = 1e9
+_LINE, _ADDRESSES = 64, 1 << 64
 
 
 class CpuCounts(NamedTuple):
@@ -84,6 +85,16 @@ class CacheLine:
         return moves
 
 
+class Place(NamedTuple):
+    """A part of a function, or a variable; ``addresses`` of a per-CPU one are without the base of a CPU."""
+
+    addresses: range
+    per_cpu: bool
+
+
+Names = Mapping[str, tuple[Place, ...]]
+
+
 class LockUse(NamedTuple):
     """A lock: ``cpus`` are those that took it. ``held`` and ``longest`` are in instructions."""
 
@@ -139,8 +150,25 @@ def read_sharing(data: bytes, file: str) -> Sharing:
     return Sharing(turns, cpus, tuple(locks), tuple(lines))
 
 
+def read_names(data: bytes, file: str) -> Names:
+    """Raises MeasurementError."""
+    names: dict[str, tuple[Place, ...]] = {}
+    try:
+        for row in data.decode().splitlines():
+            name, per_cpu, start, end = row.split()
+            place = Place(range(int(start, 16), int(end, 16)), bool(int(per_cpu)))
+            names[name] = (*names.get(name, ()), place)
+    except ValueError as error:
+        raise MeasurementError(file, f"cannot be read: {error}") from error
+    return names
+
+
 def sharing_figures(
-    sharing: Sharing, load: Load, samples: Samples, figures: Mapping[tuple[str, str, str], float]
+    sharing: Sharing,
+    load: Load,
+    samples: Samples,
+    figures: Mapping[tuple[str, str, str], float],
+    names: Names | None = None,
 ) -> Iterator[tuple[tuple[str, str, str], float]]:
     """Figures of ``guest``, and of each role that has CPUs to itself; nothing where no I/Os are.
 
@@ -153,11 +181,34 @@ def sharing_figures(
         return
     for metric, value in _figures(sharing, frozenset(sharing.cpus), sum(done.values())):
         yield (load.name, GUEST, metric), value
+    if len(sharing.cpus) > 1:
+        for name, places in (names or {}).items():
+            for metric, value in _line_figures(sharing, places, sum(done.values())):
+                yield (load.name, GUEST, f"line.{name}.{metric}"), value
     for name, cpus in own.items():
         others = [theirs for other, theirs in own.items() if other != name]
         if cpus and done[name] and all(theirs and not cpus & theirs for theirs in others):
             for metric, value in _figures(sharing, cpus, done[name]):
                 yield (load.name, name, metric), value
+
+
+def _line_figures(sharing: Sharing, places: Collection[Place], ios: float) -> Iterator[tuple[str, float]]:
+    """Of the lines that code at these places writes, or that a variable there is in."""
+    bases = [cpu.base for cpu in sharing.cpus.values()]
+    lines = [line for line in sharing.lines if any(_is_of(line, place, bases) for place in places)]
+    addresses = {line.address for line in lines}
+    locks = [lock for lock in sharing.locks if lock.address // _LINE * _LINE in addresses]
+    yield "seen", sum(line.seen(line.users) for line in lines) / ios
+    yield "footprint", sum(line.footprint(line.users) for line in lines) / ios
+    yield "locks", sum(lock.taken for lock in locks) / ios
+    yield "locks.held", sum(lock.held for lock in locks) / ios
+
+
+def _is_of(line: CacheLine, place: Place, bases: Iterable[int]) -> bool:
+    if any(by.writes and by.address in place.addresses for by in line.accessors):
+        return True
+    starts = ((line.address - base) % _ADDRESSES for base in (bases if place.per_cpu else (0,)))
+    return any(start < place.addresses.stop and place.addresses.start < start + _LINE for start in starts)
 
 
 def _figures(sharing: Sharing, cpus: frozenset[int], ios: float) -> Iterator[tuple[str, float]]:

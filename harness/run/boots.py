@@ -21,6 +21,7 @@ from harness.record.judging import judge_run, result_of
 from harness.record.store import PlannedCell, RunFolder, Store, save_boot
 from harness.run.events import CellFinished, CellPhase, CellStarted, Listener
 from harness.scenario.model import Arm, Clock, Scenario
+from harness.scenario.ratio import named_lines
 from lab import sharing
 from lab.base import host
 from lab.base.errors import Misuse
@@ -189,16 +190,23 @@ class Boots:
     def _boot_now(self, number: int, cell: PlannedCell) -> None:
         started = time.monotonic()
         self.listener(CellStarted(number, cell.arm, cell.seed))
+        job = self.jobs[cell.arm, cell.seed]
+
+        def phase_seen(phase: str) -> None:
+            self.listener(CellPhase(number, phase))
+
         record = self.turns.boot(
             # A repetition boots: --verify compares a guest that was restored with one that was not.
             replace(self.lab, cold=self.lab.cold or cell.repeat > 0),
-            self.jobs[cell.arm, cell.seed],
+            job,
             self.folder.fresh_boot_folder(cell),
-            phase_seen=lambda phase: self.listener(CellPhase(number, phase)),
+            phase_seen=phase_seen,
             abort=self.abort,
         )
         if self.abort.is_set():
             raise Stopped
+        names = named_lines(self.scenario)
+        record = sharing.with_line_names(self.lab, job, record, names, phase_seen=phase_seen)
         save_boot(record)
         result = result_of(self.folder, cell, record)
         seconds = time.monotonic() - started

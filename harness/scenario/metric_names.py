@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The figures of a role that a ratio may use."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -75,6 +76,14 @@ SHARING: Mapping[str, str] = {
 }
 """Counted where the guest has several CPUs; for each I/O, but for lines.written. A role has those of its CPUs, where no
 other role runs on them; ``guest`` those of all CPUs."""
+NAMED_LINES: Mapping[str, str] = {
+    "line.NAME.seen": "as lines.seen, of the lines that the function NAME writes or that the variable NAME is in",
+    "line.NAME.footprint": "as lines.footprint, of these lines",
+    "line.NAME.locks": "acquisitions of the locks in these lines",
+    "line.NAME.locks.held": "instructions while each of them is held",
+}
+"""Figures of ``guest`` where it has several CPUs. NAME is a symbol of the kernel, without what gcc appends to it."""
+_OF_LINE = re.compile(r"line\.(\w+)\.(.+)")
 
 METRICS: Mapping[str, Metric] = {
     "iops": Metric("1/s", more_is_better=True, bounded=True),
@@ -118,6 +127,12 @@ SAMPLED: Mapping[str, tuple[str, ...]] = {
 }
 """Sampled in the window, see ``harness.metrics.occupancy``: tags are those of null_blk and NVMe, commands SCSI's."""
 _LATENCY_PREFIXES = tuple(f"{kind}." for kind in _LATENCIES)
+
+
+def named_line(metric: str) -> tuple[str, str]:
+    """The NAME of a figure such as line.NAME.seen, and the key of ``NAMED_LINES``; of another one "" and itself."""
+    match = _OF_LINE.fullmatch(metric)
+    return (match[1], f"line.NAME.{match[2]}") if match else ("", metric)
 
 
 def basis(role: str, metric: str) -> Basis:

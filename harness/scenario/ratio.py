@@ -11,8 +11,30 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from harness.scenario.metric_names import GUEST, HOST, IDLE, LOCKS, LUN, METRICS, SAMPLED, SHARING
-from harness.scenario.model import MIXED, Bound, Clock, Operand, Ratio, Scenario
+from harness.scenario.metric_names import (
+    GUEST,
+    HOST,
+    IDLE,
+    LOCKS,
+    LUN,
+    METRICS,
+    NAMED_LINES,
+    SAMPLED,
+    SHARING,
+    named_line,
+)
+from harness.scenario.model import (
+    MIXED,
+    Bound,
+    Claim,
+    Clock,
+    Condition,
+    Control,
+    Operand,
+    Ratio,
+    Reproduction,
+    Scenario,
+)
 from lab.kernels.release import RangeError
 from lab.topology.model import Topology
 from lab.yaml.strict import names, nearest, quoted
@@ -88,8 +110,17 @@ def names_of(scenario: Scenario) -> Names:
 def sampled_names(topology: Topology) -> Mapping[str, tuple[str, ...]]:
     """What figures name in place of a role: LUNs and hosts of a topology, and the figures of its guest."""
     processors = topology.processors
-    counted = SHARING if processors.several else LOCKS if processors.counted else ()
+    counted = (*SHARING, *NAMED_LINES) if processors.several else LOCKS if processors.counted else ()
     return {LUN: tuple(topology.luns), HOST: tuple(topology.hbas), GUEST: (IDLE, *counted)}
+
+
+def named_lines(scenario: Scenario) -> tuple[str, ...]:
+    """The NAMEs of all figures line.NAME.seen and the like."""
+    conditions = (condition for diagnosis in scenario.diagnoses for condition in diagnosis.when)
+    entries: tuple[Claim | Control | Reproduction | Condition, ...]
+    entries = (*scenario.claims, *scenario.controls, *scenario.reproduces, *conditions)
+    sides = (side for entry in entries for side in (entry.ratio.left, entry.ratio.right) if side and side.path)
+    return tuple(sorted({named_line(side.path[3])[0] for side in sides} - {""}))
 
 
 class _Token(NamedTuple):
@@ -184,7 +215,9 @@ def _check_sampled(offset: int, arm: str, role: str, metric: str, known: Names) 
     """Refuse what no sample names. ``metric`` is NAME.METRIC of a LUN or a host."""
     after = offset + len(role) + 1
     if role == GUEST:
-        _check_name(after, "figure of the guest:", metric, known.sampled.get(arm, {}).get(GUEST, (IDLE,)))
+        _check_name(
+            after, "figure of the guest:", named_line(metric)[1], known.sampled.get(arm, {}).get(GUEST, (IDLE,))
+        )
         return
     name, _, figure = metric.partition(".")
     _check_name(after, f"{role} of arm {arm}:", name, known.sampled.get(arm, {}).get(role, ()))

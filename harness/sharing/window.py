@@ -13,7 +13,6 @@ from harness.metrics.sharing import CacheLine, LockUse, Sharing
 from lab.sharing import Symbols
 
 HEAP, PER_CPU = "heap", "per-CPU"
-_PERCPU = ("__per_cpu_start", "__per_cpu_end")
 _KNOWN_BY = 2
 """Functions that a line of the heap is known by, and symbols of another line."""
 _LOOKED_AT = 3
@@ -168,8 +167,6 @@ def _overlaps(line: CacheLine) -> bool:
 class _Names:
     def __init__(self, sharing: Sharing, symbols: Symbols) -> None:
         self._symbols = symbols
-        start, end = (symbols.address(name) for name in _PERCPU)
-        self._percpu = range(start or 0, end or 0)
         self._bases = {number: cpu.base for number, cpu in sharing.cpus.items()}
 
     def place(self, line: CacheLine) -> Place:
@@ -204,6 +201,6 @@ class _Names:
     def _of_cpu(self, address: int) -> str:
         for number, base in self._bases.items():
             offset = (address - base) % (1 << 64)
-            if offset in self._percpu and (found := self._symbols.at(offset)):
+            if offset in self._symbols.per_cpu and (found := self._symbols.at(offset)):
                 return f"{PER_CPU} {found[0].name} of CPU {number}"
         return ""

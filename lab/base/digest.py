@@ -8,9 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lab.base.record import LINE_NAMES
+
 WORDS: Mapping[str, bool] = {"words": True}
 """Metadata of a dataclass field that is text for readers: it changes nothing that is measured or judged."""
-UNMEASURED = frozenset({"kmsg"})
+UNMEASURED = frozenset({"kmsg", LINE_NAMES})
 """Files of a boot that are evidence about it, not results of it."""
 _known: dict[tuple[int, int, int, int], str] = {}
 
