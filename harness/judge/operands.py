@@ -9,7 +9,7 @@ from typing import NamedTuple
 from harness.judge.cells import CellResult, Ensemble, worst
 from harness.limits.limits import arm_bound, shares_of_bound
 from harness.noise import Rule
-from harness.scenario.metric_names import GUEST, IDLE, Basis, basis
+from harness.scenario.metric_names import GUEST, IDLE, Basis, basis, named_line
 from harness.scenario.model import Operand, Ratio, Scenario, Status
 from harness.scenario.ratio import BASELINE, BOUND, NUMBER, TRIED
 
@@ -118,6 +118,10 @@ def _cell_value(figure: Figure, seed: int, cells: Cells, where: str) -> float:
         reasons = "; ".join(cell.reasons) or "no reason was recorded"
         raise Unavailable(cell.status, f"{where}arm {figure.arm}: {reasons}")
     value = cell.figures.get((figure.load, figure.role, figure.metric))
+    symbol = named_line(figure.metric)[0]
+    if value is None and symbol and (figure.load, figure.role, "lines.seen") in cell.figures:
+        what = f"the kernel has no function or variable {symbol}, or inlines it"
+        raise Unavailable(Status.SKIP, f"{where}arm {figure.arm}: {what}")
     if value is None or not math.isfinite(value):
         name = f"{figure.load}.{figure.role}.{figure.metric}"
         raise Unavailable(Status.ERROR, f"{where}arm {figure.arm} under seed {seed} recorded no {name}")

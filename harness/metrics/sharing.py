@@ -85,14 +85,14 @@ class CacheLine:
         return moves
 
 
-class Place(NamedTuple):
+class SymbolPart(NamedTuple):
     """A part of a function, or a variable; ``addresses`` of a per-CPU one are without the base of a CPU."""
 
     addresses: range
     per_cpu: bool
 
 
-Names = Mapping[str, tuple[Place, ...]]
+Names = Mapping[str, tuple[SymbolPart, ...]]
 
 
 class LockUse(NamedTuple):
@@ -152,11 +152,11 @@ def read_sharing(data: bytes, file: str) -> Sharing:
 
 def read_names(data: bytes, file: str) -> Names:
     """Raises MeasurementError."""
-    names: dict[str, tuple[Place, ...]] = {}
+    names: dict[str, tuple[SymbolPart, ...]] = {}
     try:
         for row in data.decode().splitlines():
             name, per_cpu, start, end = row.split()
-            place = Place(range(int(start, 16), int(end, 16)), bool(int(per_cpu)))
+            place = SymbolPart(range(int(start, 16), int(end, 16)), bool(int(per_cpu)))
             names[name] = (*names.get(name, ()), place)
     except ValueError as error:
         raise MeasurementError(file, f"cannot be read: {error}") from error
@@ -192,7 +192,7 @@ def sharing_figures(
                 yield (load.name, name, metric), value
 
 
-def _line_figures(sharing: Sharing, places: Collection[Place], ios: float) -> Iterator[tuple[str, float]]:
+def _line_figures(sharing: Sharing, places: Collection[SymbolPart], ios: float) -> Iterator[tuple[str, float]]:
     """Of the lines that code at these places writes, or that a variable there is in."""
     bases = [cpu.base for cpu in sharing.cpus.values()]
     lines = [line for line in sharing.lines if any(_is_of(line, place, bases) for place in places)]
@@ -204,7 +204,7 @@ def _line_figures(sharing: Sharing, places: Collection[Place], ios: float) -> It
     yield "locks.held", sum(lock.held for lock in locks) / ios
 
 
-def _is_of(line: CacheLine, place: Place, bases: Iterable[int]) -> bool:
+def _is_of(line: CacheLine, place: SymbolPart, bases: Iterable[int]) -> bool:
     if any(by.writes and by.address in place.addresses for by in line.accessors):
         return True
     starts = ((line.address - base) % _ADDRESSES for base in (bases if place.per_cpu else (0,)))

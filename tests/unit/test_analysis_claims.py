@@ -131,6 +131,16 @@ def test_what_was_not_measured_decides_nothing() -> None:
     assert judge(scenario(), cells("none", 1, 1, 1)).status is Status.DONE
 
 
+def test_a_line_of_a_function_that_the_kernel_does_not_have_is_skipped() -> None:
+    wanted = scenario([claim(of=ratio("none.together.guest.line.sd_done.seen"))])
+    bare = cells("none", 1, 1, 1)
+    counted = [replace(one, figures={**one.figures, ("together", "guest", "lines.seen"): 1.0}) for one in bare]
+    verdict = judge(wanted, counted)
+    assert only(verdict).judgement.status is Status.SKIP
+    assert "arm none: the kernel has no function or variable sd_done, or inlines it" in only(verdict).sentence
+    assert judge(wanted, bare).status is Status.ERROR, "nothing was counted"
+
+
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
 @pytest.mark.parametrize("load", ["together", "solo"])
 def test_a_figure_that_is_not_finite_was_not_recorded(value: float, load: str) -> None:

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from harness.metrics.node import MeasurementError
 from harness.metrics.occupancy import Samples
-from harness.metrics.sharing import Accessor, CacheLine, CpuCounts, LineUse, LockUse, read_sharing, sharing_figures
+from harness.metrics.sharing import (
+    Accessor,
+    CacheLine,
+    CpuCounts,
+    LineUse,
+    LockUse,
+    read_names,
+    read_sharing,
+    sharing_figures,
+)
 from harness.scenario.model import Role
 from tests.unit.analysis_samples import load, role
 
@@ -121,6 +130,66 @@ GUEST_FIGURES = {
     "locks.held": 7.5,
     "instructions": 100.0,
 }
+
+
+COUNTER = (
+    DATA
+    + b"""\
+line 3c01080 ffffffff82c01080
+user 0 0 20 0 6 0 f
+user 1 10 10 4 2 ff f
+by ffffffff81400020 0 0 20 0 6 f
+by ffffffff81400030 1 10 0 4 0 f0
+by ffffffff81400040 1 0 10 0 2 f
+line 3c010c0 ffff88801ec23000
+user 0 0 40 0 5 0 f
+user 1 40 0 5 0 f 0
+by ffffffff81400050 0 0 40 0 5 f
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("places", "seen", "locks", "held"),
+    [
+        # The code that writes the first line, in which the lock is; the code that reads it has none.
+        ("f 0 ffffffff81400000 ffffffff81400001", 21 / 40, 20 / 40, 300 / 40),
+        ("f 0 ffffffff81400010 ffffffff81400020", 0.0, 0.0, 0.0),
+        # A function of two parts, the second of which writes the third line.
+        ("f 0 ffffffff81400060 ffffffff81400070\nf 0 ffffffff81400040 ffffffff81400050", 12 / 40, 0.0, 0.0),
+        # A variable that begins in the line, one that ends there, and one that ends before it.
+        ("f 0 ffffffff82c010bf ffffffff82c02000", 12 / 40, 0.0, 0.0),
+        ("f 0 ffffffff82c00000 ffffffff82c01081", 12 / 40, 0.0, 0.0),
+        ("f 0 ffffffff82c00000 ffffffff82c01080", 0.0, 0.0, 0.0),
+        # A per-CPU variable, at CPU 0's base; the same offset is no address by itself.
+        ("f 1 23008 23010", 10 / 40, 0.0, 0.0),
+        ("f 0 23008 23010", 0.0, 0.0, 0.0),
+    ],
+)
+def test_the_lines_of_a_name(places: str, seen: float, locks: float, held: float) -> None:
+    names = read_names(places.encode(), "lines.names")
+    own, done = load("pair", on("a", "0"), on("b", "1")), {("pair", "a", "iops"): 10.0, ("pair", "b", "iops"): 30.0}
+    found = dict(sharing_figures(read_sharing(COUNTER, FILE), own, WINDOW, done, names))
+    named = {metric: value for (_, who, metric), value in found.items() if metric.startswith("line.")}
+    assert {metric: named[metric] for metric in named if not metric.endswith("footprint")} == pytest.approx(
+        {"line.f.seen": seen, "line.f.locks": locks, "line.f.locks.held": held}
+    )
+    assert (named["line.f.footprint"] > 0) is (seen > 0)
+    assert {who for _, who, metric in found if metric in named} == {"guest"}
+
+
+def test_a_line_that_two_cpus_write_and_one_reads_by_its_name() -> None:
+    names = read_names(b"f 0 ffffffff81400040 ffffffff81400050", "lines.names")
+    own, done = load("pair", on("a", "0"), on("b", "1")), {("pair", "a", "iops"): 10.0, ("pair", "b", "iops"): 30.0}
+    found = dict(sharing_figures(read_sharing(COUNTER, FILE), own, WINDOW, done, names))
+    # CPU 0: 20 * 20 / 40. CPU 1: its reads 10 * 20 / 40, its writes 10 * 20 / 30.
+    assert found["pair", "guest", "line.f.footprint"] == pytest.approx((10 + 5 + 20 / 3) / 40)
+
+
+@pytest.mark.parametrize("text", [b"f 0 12", b"f 0 x 12", b"f yes 0 12", b"f 0 0 12 3", b"\xff 0 0 1"])
+def test_damaged_names_are_no_measurement(text: bytes) -> None:
+    with pytest.raises(MeasurementError, match=r"lines\.names"):
+        read_names(text, "lines.names")
 
 
 def on(name: str, cpus: str, *disks: str) -> Role:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.base.plain import from_plain, to_plain
 from harness.limits import limits as bounds
 from harness.run.plan import expand
-from harness.scenario.metric_names import GUEST, IDLE, METRICS, SHARING
+from harness.scenario.metric_names import GUEST, IDLE, METRICS, NAMED_LINES, SHARING
 from harness.scenario.model import Bound, KnownFailure, Operand, Scenario, is_in
 from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio
 from lab.base.errors import InputErrors, Misuse
@@ -140,7 +140,13 @@ def test_what_cpus_share_is_known_on_several_alone() -> None:
     several = replace(NAMES, sampled={"64": {GUEST: (IDLE, *SHARING)}, "shared": {GUEST: (IDLE,)}})
     ratio = parse_ratio("64.solo.guest.lines.seen / 64.solo.victim.locks.held", several)
     assert (ratio.left.path[3], ratio.right and ratio.right.path[3]) == ("lines.seen", "locks.held")
+    named = replace(NAMES, sampled={**several.sampled, "64": {GUEST: (*SHARING, *NAMED_LINES)}})
+    assert parse_ratio("64.solo.guest.line.sd_done.locks.held", named).left.path[3] == "line.sd_done.locks.held"
+    for text in ("64.solo.guest.line.sd_done.taken", "64.solo.victim.line.sd_done.seen"):
+        with pytest.raises(ExpressionError, match=r"no .* line\.\w+\."):
+            parse_ratio(text, named)
     for text, says in (
+        ("64.solo.guest.line.sd_done.seen", "no figure of the guest: line.NAME.seen"),
         ("shared.solo.guest.lines.seen", "no figure of the guest: lines.seen"),
         ("shared.solo.victim.atomics", "no metric atomics"),
         ("1 / bound.64.solo.victim.atomics", "no metric with a bound: atomics"),

@@ -1,26 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Guests with several CPUs: keys of roles, what QEMU lacks, and what the plugin is told about the kernel."""
 
+import gzip
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from harness.scenario.fio import job_file
-from harness.scenario.metric_names import IDLE, SHARING
+from harness.scenario.metric_names import IDLE, NAMED_LINES, SHARING
 from harness.scenario.ratio import sampled_names
 from lab.base.cache import Cache
+from lab.base.digest import digest_results
 from lab.base.errors import CannotJudge, InputErrors
+from lab.base.record import LINE_NAMES
+from lab.base.units import silent
+from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
 from lab.native.programs import Steady
 from lab.qemu.probe import Qemu
-from lab.session import Lab, unmet
-from lab.sharing import functions_file, number_offset, read_symbols
+from lab.session import Lab, PreparedJob, unmet
+from lab.sharing import functions_file, names_file, number_offset, read_symbols, with_line_names
 from lab.topology.model import Processors
 from lab.topology.settings import apply_setting
 from tests.unit.payload_samples import kernel
 from tests.unit.scenario_text import GOOD, RIG, load
+from tests.unit.store_samples import record
 
 
 def mistakes(text: str, folder: Path) -> str:
@@ -104,7 +111,7 @@ def test_one_cpu_has_locks_where_the_topology_asks_for_them(tmp_path: Path) -> N
     assert [set(sampled_names(own)["guest"]) for own in (plain, counted, several)] == [
         {IDLE},
         {IDLE, "atomics", "locks", "locks.held", "instructions"},
-        {IDLE, *SHARING},
+        {IDLE, *SHARING, *NAMED_LINES},
     ]
 
 
@@ -158,3 +165,52 @@ def test_the_number_of_a_cpu_is_in_its_own_area(number: str, offset: int) -> Non
 def test_a_kernel_without_a_number_cannot_be_judged() -> None:
     with pytest.raises(CannotJudge, match="does not say where it keeps the number of a CPU"):
         number_offset(read_symbols(KALLSYMS.format(number="")))
+
+
+def test_names_of_lines_are_found_with_their_parts_and_on_each_cpu() -> None:
+    more = """\
+0000000000020000 D tagged
+0000000000020040 D __per_cpu_end
+ffffffff81000380 t mutex_lock.part.0
+ffffffff82000010 D _edata
+"""
+    symbols = read_symbols(KALLSYMS.format(number="") + more)
+    assert names_file(symbols, ["tagged", "mutex_lock", "mutex_lock_io", "unknown"]) == (
+        "mutex_lock 0 ffffffff81000240 ffffffff81000280\n"
+        "mutex_lock 0 ffffffff81000380 ffffffff82000000\n"
+        "mutex_lock_io 0 ffffffff82000000 ffffffff82000010\n"
+        "tagged 1 20000 20040\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "names", "added"),
+    [
+        ({"four.lines": b""}, ["submit_bio"], "submit_bio 0 ffffffff810002c0 ffffffff81000300\n"),
+        ({"four.lines": b""}, ["unknown"], ""),
+        ({"four.lines": b""}, [], None),
+        ({"four.json": b""}, ["submit_bio"], None),
+    ],
+)
+def test_a_boot_with_counts_has_the_names_of_figures_outside_its_digest(
+    files: dict[str, bytes], names: list[str], added: str | None, tmp_path: Path
+) -> None:
+    lab = Lab(
+        Cache(tmp_path),
+        Qemu(Path("/opt/qemu"), (10, 0, 13), "", frozenset(), None, "q" * 64),
+        Steady(Path("/opt/steady.so"), "s" * 64),
+        Payload({}, {}),
+    )
+    own = kernel(tmp_path / "kernel", {})
+    (tmp_path / "modules").mkdir()
+    text = gzip.compress(KALLSYMS.format(number="").encode())
+
+    def fill(into: Path) -> None:
+        (into / "kallsyms.gz").write_bytes(text)
+
+    lab.cache.entry("kallsyms", own.digest, fill)
+    prepared = PreparedJob(own, 0, cast(BaseImage, None), b"", (), 0.0, {})
+    before = record(tmp_path, files)
+    after = with_line_names(lab, prepared, before, names, phase_seen=silent)
+    assert after.files == {**files, **({} if added is None else {LINE_NAMES: added.encode()})}
+    assert digest_results(after.files) == before.digest
