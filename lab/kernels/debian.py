@@ -22,8 +22,8 @@ from lab.packages.store import Choose, Pin, read_pins, unpacked
 # Series to the suites that carry it: groups in order of preference, the newest within a group wins.
 SERIES: dict[str, tuple[tuple[str, ...], ...]] = {
     "5.10": (("bullseye", "bullseye-security"),),
-    "6.1": (("bookworm",), ("bookworm-security",)),
-    "6.12": (("trixie",), ("trixie-security",), ("bookworm-backports",)),
+    "6.1": (("bookworm", "bookworm-security"),),
+    "6.12": (("trixie", "trixie-security"), ("bookworm-backports",)),
     "7.2": (("forky",), ("trixie-backports",), ("sid",)),
 }
 # Any other series has passed through one of these.

@@ -65,7 +65,7 @@ def test_a_series_takes_its_newest_in_the_first_suite(repository: Repository, ca
     for abi, version in (("6.1.0-9", "6.1.27-1"), ("6.1.0-50", "6.1.176-1"), ("6.1.0-50-cloud", "6.1.176-1")):
         add_old(repository, "bookworm", abi, version)
     repository.add("bookworm", "linux-image-amd64", "6.1.176-1", depends="linux-image-6.1.0-50-amd64 (= 6.1.176-1)")
-    repository.publish("bookworm")
+    repository.publish("bookworm", "bookworm-security")
     kernel = resolve("debian:6.1", cache)
     assert_complete(kernel, "6.1.0-50-amd64")
     assert kernel.origin == "Debian bookworm, linux-image-6.1.0-50-amd64 6.1.176-1"
@@ -76,11 +76,21 @@ def test_a_series_takes_its_newest_in_the_first_suite(repository: Repository, ca
 
 
 @needs_apt
-def test_the_group_of_a_suite_and_its_security_updates(repository: Repository, cache: Cache) -> None:
-    add_old(repository, "bullseye", "5.10.0-32", "5.10.223-1")
-    add_old(repository, "bullseye-security", "5.10.0-46", "5.10.262-1")
-    repository.publish("bullseye", "bullseye-security")
-    assert resolve("debian:5.10", cache).release == "5.10.0-46-amd64"
+@pytest.mark.parametrize(
+    ("suite", "series", "old", "new"),
+    [
+        ("bullseye", "5.10", "5.10.223-1", "5.10.262-1"),
+        ("bookworm", "6.1", "6.1.176-1", "6.1.192-2"),
+        ("trixie", "6.12", "6.12.107-1", "6.12.117-1"),
+    ],
+)
+def test_the_newest_of_a_suite_and_its_security_updates(
+    repository: Repository, cache: Cache, suite: str, series: str, old: str, new: str
+) -> None:
+    add_old(repository, suite, f"{series}.0-32", old)
+    add_old(repository, f"{suite}-security", f"{series}.0-46", new)
+    repository.publish(suite, f"{suite}-security")
+    assert resolve(f"debian:{series}", cache).release == f"{series}.0-46-amd64"
 
 
 @needs_apt
@@ -143,10 +153,10 @@ def test_a_whole_image_needs_no_base_of_its_version(repository: Repository, cach
 @needs_apt
 def test_pinned_kernels_need_no_archive(repository: Repository, cache: Cache) -> None:
     add_old(repository, "bookworm", "6.1.0-9", "6.1.27-1")
-    repository.publish("bookworm")
+    repository.publish("bookworm", "bookworm-security")
     first = resolve("debian:6.1", cache)
     add_old(repository, "bookworm", "6.1.0-50", "6.1.176-1")
-    repository.publish("bookworm")
+    repository.publish("bookworm", "bookworm-security")
     assert resolve("debian:6.1", Cache(cache.root)) == first
     assert resolve("debian:6.1", cache, refresh=True).release == "6.1.0-50-amd64"
     shutil.rmtree(repository.root)
