@@ -7,13 +7,13 @@ from pathlib import Path
 
 from harness.commands.common.options import add_arms, add_metrics, add_results, metrics_of, results_root
 from harness.judge.comparison import Difference
+from harness.judge.visible import unseen
 from harness.record.index import IndexedRun, open_index
 from harness.record.judging import changes_of_runs, results_of
 from harness.record.pairing import RunPair, pairs, side
 from harness.record.store import load_run
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.report.terminal.printing import console_of
-from harness.report.words import unseen
 from harness.studies.history import history, print_history
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.yaml.strict import nearest

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil, inf
 
-from harness.judge.operands import LEAST_IDLE
+from harness.judge.visible import LEAST_IDLE
 from harness.limits.limits import allowed
 from harness.scenario.model import Arm, Load, Role
 from lab.base.units import show_time

@@ -13,18 +13,17 @@ from dataclasses import dataclass
 from harness.judge.cells import Ensemble
 from harness.judge.killers import UNPROVEN, killers
 from harness.judge.operands import (
-    TOO_BUSY,
     Evidence,
     Unavailable,
     above_bound,
     arms_needed,
-    guest_idle,
     operands,
     ratio_ensemble,
     window_values,
 )
 from harness.judge.thresholds import claim_layouts, kind
 from harness.judge.thresholds import evidence as null_evidence
+from harness.judge.visible import cannot_show
 from harness.noise import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Interval, Rule, Scatter, decide, scatter
 from harness.scenario.model import Bound, Claim, Condition, Control, KnownFailure, Ratio, Reproduction, Status, is_in
 from harness.scenario.ratio import BASELINE, FIGURE, NUMBER
@@ -310,8 +309,8 @@ def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence
     except Unavailable as lacking:
         return Judgement(lacking.status, None, lacking.reason)
     wrong = above_bound(ratio, ensemble, evidence)
-    if wrong or not guest_idle(ratio, evidence, seeds):
-        return Judgement(Status.ERROR if wrong else Status.DONE, ensemble, wrong or TOO_BUSY)
+    if wrong or (hidden := cannot_show(ratio, evidence, seeds)):
+        return Judgement(Status.ERROR if wrong else Status.DONE, ensemble, wrong or hidden)
     if evidence.rule is not None:
         return _under_noise(evidence.rule, ensemble, expect, _scatter(ratio, evidence, ensemble))
     holding = ensemble.holding(expect)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Values of a ratio's operands under one seed, what must be measured for them, and whether the CPU was idle enough."""
+"""Values of a ratio's operands under one seed, and what must be measured for them."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,9 +9,9 @@ from typing import NamedTuple
 from harness.judge.cells import CellResult, Ensemble, worst
 from harness.limits.limits import arm_bound, shares_of_bound
 from harness.noise import Rule
-from harness.scenario.metric_names import GUEST, IDLE, Basis, basis, named_line
+from harness.scenario.metric_names import named_line
 from harness.scenario.model import Operand, Ratio, Scenario, Status
-from harness.scenario.ratio import BASELINE, BOUND, NUMBER, TRIED
+from harness.scenario.ratio import BASELINE, BOUND, NUMBER
 
 Cells = Mapping[tuple[str, int], CellResult]
 
@@ -128,13 +128,6 @@ def _cell_value(figure: Figure, seed: int, cells: Cells, where: str) -> float:
     return value
 
 
-LEAST_IDLE = 0.2
-TOO_BUSY = (
-    "the guest was idle for less than a fifth of the window, so the processor and not the device set the figure: "
-    "this cannot support a claim about the device"
-)
-
-
 ABOVE_BOUND = 1.03
 """From which multiple of its own bound a figure shows that the bound is wrong. The precision of the device models; the
 largest of 746 verdicts of this collection was 1.0158 (a buffered writer of lvm-two-places)."""
@@ -166,30 +159,3 @@ def above_bound(ratio: Ratio, ensemble: Ensemble, evidence: Evidence) -> str:
         f"{'.'.join(left.path)} is {figure:.5g}, its bound {figure / fullest:.5g}: no device of this topology does"
         " that, so the lab's model of it is wrong"
     )
-
-
-def guest_idle(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> bool:
-    """Whether the CPU was idle for at least a fifth of every window that the speed of the ratio's figures rests on.
-
-    False also where the idle time of a window was not recorded.
-    """
-    for operand in _speed_operands(ratio):
-        figure = figure_of(operand)
-        cells = (evidence.baseline or {}) if operand.kind == BASELINE else evidence.cells
-        for seed in seeds:
-            cell = cells[figure.arm, seed]
-            for figures in cell.windows or (cell.figures,):
-                if not figures.get((figure.load, GUEST, IDLE), 0.0) >= LEAST_IDLE:
-                    return False
-    return True
-
-
-def _speed_operands(ratio: Ratio) -> list[Operand]:
-    """The operands that depend on how fast the guest was: of two counts of one window the quotient does not."""
-    every = (operand for operand in operands(ratio) if operand.kind not in (BOUND, NUMBER))
-    figures = [operand for operand in every if figure_of(operand).load != TRIED]
-    bases = [basis(*operand.path[2:]) for operand in figures]
-    windows = {(operand.kind, *operand.path[:2]) for operand in figures}
-    if len(figures) > 1 and len(windows) == 1 and set(bases) == {Basis.COUNT}:
-        return []
-    return [operand for operand, rests_on in zip(figures, bases, strict=True) if rests_on is not Basis.OTHER]

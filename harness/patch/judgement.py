@@ -9,10 +9,10 @@ from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement
 from harness.judge.comparison import Change, Difference
 from harness.judge.verdict import Verdict
+from harness.judge.visible import unseen
 from harness.record.judging import changes_of_runs, judge_run
 from harness.record.store import RunFolder
 from harness.report.format import figure, value
-from harness.report.words import unseen
 from harness.scenario.metric_names import SHARING
 from harness.scenario.model import Status
 from lab.base.record import Outcome

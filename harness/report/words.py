@@ -4,17 +4,16 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.judge.cells import CellResult, Ensemble
+from harness.judge.cells import Ensemble
 from harness.judge.claims import XFAIL, XPASS, ClaimVerdict, EntryVerdict
 from harness.judge.comparison import Difference, kind_of
-from harness.judge.operands import LEAST_IDLE
 from harness.judge.verdict import Verdict
+from harness.judge.visible import unseen
 from harness.limits.bottleneck import Bottleneck
 from harness.noise import FEWEST_ROUNDS, Rule
 from harness.record.store import RunFacts
 from harness.report.format import duration, plural
-from harness.scenario.metric_names import GUEST, IDLE
-from harness.scenario.model import Arm, Clock, Load, Scenario, Source, Status
+from harness.scenario.model import Arm, Clock, Scenario, Source, Status
 
 MARKS = {Difference.MARKED: "*", Difference.REAL: "", Difference.NONE: "~", Difference.UNKNOWN: "?"}
 LEGEND = "* differs; ~ the ranges overlap: no difference; ? cannot tell: fewer than two seeds on a side"
@@ -139,29 +138,6 @@ class Surroundings:
         """What a quotient of both kernels may come from besides their code; empty where nothing else differs."""
         base = self.facts.base
         return "" if base is None or base.configured_as(self.facts.kernel) else _CAUTION
-
-
-def unseen(scenario: Scenario, cells: Iterable[CellResult]) -> str:
-    """What figures of the scenario cannot contain: the waiting of parallel jobs that took turns on a busy CPU."""
-    windows = (
-        (cell.figures.get((load.name, GUEST, IDLE), 1.0), cell.arm, load)
-        for cell in cells
-        for load in scenario.loads.values()
-        if _jobs(load) > 1
-    )
-    idle, arm, load = min(windows, key=lambda window: window[0], default=(1.0, "", None))
-    if load is None or idle >= LEAST_IDLE or scenario.clock is not Clock.VIRTUAL:
-        return ""
-    several = scenario.arms[arm].topology.processors.several
-    counted = "blklab sharing counts them" if several else "machine: {cpus: N} and blklab sharing count them"
-    return (
-        f"time that parallel jobs wait for locks and cache lines ({counted}): in {arm}, {load.name} the CPU was"
-        f" {1 - idle:.0%} busy, and {_jobs(load)} jobs took turns"
-    )
-
-
-def _jobs(load: Load) -> int:
-    return sum(len(role.disks) for role in load.roles.values())
 
 
 def method(scenario: Scenario, verdict: Verdict, around: Surroundings) -> Iterator[tuple[str, str]]:

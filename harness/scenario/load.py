@@ -13,7 +13,7 @@ from harness.scenario.arms import read_arms
 from harness.scenario.carry import check_carried, check_lost
 from harness.scenario.claims import known_names, read_judged
 from harness.scenario.loads import read_clock, read_loads, read_pause
-from harness.scenario.model import Arm, Load, Requirements, Scenario, Selftest
+from harness.scenario.model import Arm, Load, Requirements, Scenario, Selftest, Unseen
 from lab.base.errors import Misuse
 from lab.yaml import strict
 from lab.yaml.fields import NAME, Row, mapping_values
@@ -98,6 +98,7 @@ def _read(node: strict.Node, path: Path, search: Path, problems: strict.Problems
         "arms": arms,
         "loads": loads,
         "requires": row.get("requires", Requirements()),
+        "meant": tuple(map(Unseen, row.get("meant", ()))),
         "selftest": _selftest(row, arms, known.loads),
         **read_judged(row, known),
         "windows": windows,

@@ -27,6 +27,14 @@ class Status(StrEnum):
     SKIP = "SKIP"
 
 
+class Unseen(StrEnum):
+    """What a run cannot show. A scenario whose claims are meant so names it under ``meant``."""
+
+    CPU = "busy-cpu"
+    PARALLEL = "parallel-jobs"
+    CACHED = "page-cache"
+
+
 MIXED = frozenset({"rw", "readwrite", "randrw"})
 """Values of ``rw`` that both read and write."""
 
@@ -270,7 +278,9 @@ class Selftest:
 class Scenario:
     """``seeds`` is the number of boots of each arm, on the wall clock at most; each measures ``windows`` times.
 
-    ``digest`` covers everything measured or judged, and its order, but no text for readers.
+    ``meant`` are the things in ``Unseen`` that do not keep its claims from being judged; None in a run stored before
+    the key, in which only a busy CPU did. ``digest`` covers everything measured and each bound, and its order, but no
+    text for readers.
     """
 
     name: str
@@ -292,6 +302,7 @@ class Scenario:
     windows: int = 1
     agrees: tuple[Agreement, ...] = field(default=(), metadata=WORDS)
     diagnoses: tuple[Diagnosis, ...] = field(default=(), metadata=WORDS)
+    meant: tuple[Unseen, ...] | None = field(default=None, metadata=WORDS)
 
 
 def is_in(release: str, kernels: str) -> bool:

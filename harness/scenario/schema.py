@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.scenario.metric_names import HOST, IDLE, LUN, SAMPLED
-from harness.scenario.model import Clock, Requirements, Source, Status
+from harness.scenario.model import Clock, Requirements, Source, Status, Unseen
 from harness.scenario.ratio import BASELINE, BOUND, BOUND_PATTERN
 from lab.guest.steps.device import FAULTS, LOSE_DISK
 from lab.kernels.release import RANGE_PATTERN
@@ -322,6 +322,12 @@ SCENARIO = Record(
             "requires",
             _REQUIRES,
             "what the kernel must have besides the topology's needs; otherwise the result is SKIP",
+        ),
+        Field(
+            "meant",
+            ListOf(Choice(tuple(Unseen))),
+            "what the claims are about although a run cannot show more of it (see Claims, negative controls)",
+            "[busy-cpu]",
         ),
         Field("selftest", _SELFTEST, "how a scenario that tests the lab itself must end"),
     )

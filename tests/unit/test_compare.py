@@ -12,13 +12,13 @@ from harness.cli import main
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.comparison import Change, Difference, kind_of
 from harness.judge.thresholds import LARGE, evidence
+from harness.judge.visible import unseen
 from harness.patch.judgement import outcomes
 from harness.patch.report import summary
 from harness.record.pairing import pairs, side
 from harness.record.store import load_run
 from harness.report.format import percent
 from harness.report.terminal.comparison import Compared, print_comparison
-from harness.report.words import unseen
 from harness.scenario.model import Scenario
 from harness.studies.evidence.rows import TOLERANCE
 from harness.studies.timeline.text import text

@@ -15,6 +15,7 @@ from harness.commands.common.options import SCENARIOS
 from harness.judge.cells import CellResult, Ensemble, skipped
 from harness.judge.claims import Judgement
 from harness.judge.verdict import Measurement, Verdict, judge
+from harness.judge.visible import unseen
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind
 from harness.noise import Interval
@@ -23,7 +24,7 @@ from harness.report.format import duration, figure, spread
 from harness.report.terminal.claims import CELLS, gauge
 from harness.report.terminal.progress import Tally, progress
 from harness.report.terminal.terminal import Detail, print_verdict
-from harness.report.words import Effort, Surroundings, conclusion, unseen
+from harness.report.words import Effort, Surroundings, conclusion
 from harness.run.events import CellFinished, CellPhase, CellStarted, Event, RunStarted
 from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import GUEST, IDLE

@@ -14,13 +14,14 @@ from rich.text import Text
 from harness.judge.cells import CellResult
 from harness.judge.operands import operands
 from harness.judge.verdict import Verdict
+from harness.judge.visible import unseen
 from harness.limits.bottleneck import Bottleneck
 from harness.report.format import STYLES, duration, incidents, plural, reported, spread
 from harness.report.terminal.bottleneck import bottleneck_table, folded_lines
 from harness.report.terminal.claims import print_claims
 from harness.report.terminal.measured import print_measured
 from harness.report.terminal.printing import folded, trimmed
-from harness.report.words import Surroundings, conclusion, method, reason, unseen
+from harness.report.words import Surroundings, conclusion, method, reason
 from harness.scenario.model import Scenario, Status
 from harness.scenario.ratio import FIGURE
 

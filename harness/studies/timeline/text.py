@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from harness.judge.thresholds import LARGE
+from harness.judge.visible import unseen
 from harness.report.format import duration, figure, plural
-from harness.report.words import unseen
 from harness.scenario.model import Status
 from harness.studies.timeline.lines import ReleaseChange, TimelineRow
 from harness.studies.timeline.measure import Timeline

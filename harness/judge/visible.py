@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a run cannot show: why a ratio is not judged, and in a line for each report what its figures lack."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from harness.judge.cells import CellResult
+from harness.judge.operands import Evidence, figure_of, operands
+from harness.metrics.figures import PER_IO, Figures
+from harness.scenario.metric_names import GUEST, IDLE, Basis, basis
+from harness.scenario.model import Clock, Load, Operand, Ratio, Role, Scenario, Unseen
+from harness.scenario.ratio import BASELINE, BOUND, NUMBER, TRIED
+
+LEAST_IDLE = 0.2
+REACHED = 0.5
+"""Share of a buffered role's bytes that its device must have moved in the window, or the page cache made the figure."""
+_SECTOR = 512
+_MEANT = "; meant: [{}] in the scenario judges it so"
+TOO_BUSY = (
+    "the guest was idle for less than a fifth of the window, so the processor and not the device set the figure: "
+    "this cannot support a claim about the device"
+)
+_PLAYED = re.compile(r"\(([\w-]+)\)$")
+"""The machine's driver, as ``blklab capture`` adds it to the model of a controller."""
+
+
+def cannot_show(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> str:
+    """Why the ratio is no evidence for what a claim says of it; empty where it is, or where its scenario means that.
+
+    A busy CPU counts also where the idle time of a window was not recorded.
+    """
+    scenario = evidence.scenario
+    meant = frozenset(Unseen) - {Unseen.CPU} if scenario.meant is None else scenario.meant
+    speed = _speed_operands(ratio)
+    if Unseen.CPU not in meant and any(_idle(*at) < LEAST_IDLE for at in _windows(speed, evidence, seeds)):
+        return TOO_BUSY
+    costs = [operand for operand in operands(ratio) if operand.kind != NUMBER and operand.path[3] == PER_IO]
+    if Unseen.PARALLEL not in meant and scenario.clock is Clock.VIRTUAL:
+        for operand, figures in _windows(costs, evidence, seeds):
+            load = scenario.loads[operand.path[1]]
+            if jobs(load) > 1 and _idle(operand, figures) < LEAST_IDLE:
+                turns = f"{jobs(load)} jobs took turns on a busy CPU: what they execute is counted"
+                return f"{turns}, waiting for locks and cache lines is not visible{_MEANT.format(Unseen.PARALLEL)}"
+    for operand, figures in _windows(speed, evidence, seeds) if Unseen.CACHED not in meant else ():
+        load = scenario.loads[operand.path[1]]
+        role = load.roles.get(operand.path[2])
+        share = None if role is None or operand.path[3].startswith("members.") else reached(load, role, figures)
+        if share is not None and share < REACHED:
+            return f"{_cached(operand.path[2], share)}: its device is not visible{_MEANT.format(Unseen.CACHED)}"
+    return ""
+
+
+def _windows(wanted: Iterable[Operand], evidence: Evidence, seeds: Sequence[int]) -> Iterator[tuple[Operand, Figures]]:
+    for operand in wanted:
+        cells = (evidence.baseline or {}) if operand.kind == BASELINE else evidence.cells
+        for seed in seeds:
+            cell = cells[figure_of(operand).arm, seed]
+            yield from ((operand, figures) for figures in cell.windows or (cell.figures,))
+
+
+def _idle(operand: Operand, figures: Figures) -> float:
+    return figures.get((operand.path[1], GUEST, IDLE), 0.0)
+
+
+def _speed_operands(ratio: Ratio) -> list[Operand]:
+    """The operands that depend on how fast the guest was: of two counts of one window the quotient does not."""
+    every = (operand for operand in operands(ratio) if operand.kind not in (BOUND, NUMBER))
+    figures = [operand for operand in every if figure_of(operand).load != TRIED]
+    bases = [basis(*operand.path[2:]) for operand in figures]
+    windows = {(operand.kind, *operand.path[:2]) for operand in figures}
+    if len(figures) > 1 and len(windows) == 1 and set(bases) == {Basis.COUNT}:
+        return []
+    return [operand for operand, rests_on in zip(figures, bases, strict=True) if rests_on is not Basis.OTHER]
+
+
+def jobs(load: Load) -> int:
+    return sum(len(role.disks) for role in load.roles.values())
+
+
+def reached(load: Load, role: Role, figures: Figures) -> float | None:
+    """The share of a buffered role's bytes that its device moved from ramp to window's end; None where not known."""
+    moved = figures.get((load.name, role.name, "total_ios"), 0.0) * role.bs
+    counted = [figures.get((load.name, role.name, f"{where}.sectors")) for where in ("disk", "members")]
+    sectors = [each for each in counted if each is not None]
+    return max(sectors) * _SECTOR / moved if moved and sectors and not role.direct else None
+
+
+def _cached(role: str, share: float) -> str:
+    return f"the device moved {share:.0%} of what the buffered {role} did in the page cache"
+
+
+def unseen(scenario: Scenario, cells: Iterable[CellResult]) -> str:
+    """What figures of the scenario cannot contain, in one line."""
+    every = [*cells]
+    return "; ".join(filter(None, (_waiting(scenario, every), _in_cache(scenario, every), _drivers(scenario))))
+
+
+def _waiting(scenario: Scenario, cells: Sequence[CellResult]) -> str:
+    """The waiting of parallel jobs that took turns on a busy CPU."""
+    windows = (
+        (cell.figures.get((load.name, GUEST, IDLE), 1.0), cell.arm, load)
+        for cell in cells
+        for load in scenario.loads.values()
+        if jobs(load) > 1
+    )
+    idle, arm, load = min(windows, key=lambda window: window[0], default=(1.0, "", None))
+    if load is None or idle >= LEAST_IDLE or scenario.clock is not Clock.VIRTUAL:
+        return ""
+    several = scenario.arms[arm].topology.processors.several
+    counted = "blklab sharing counts them" if several else "machine: {cpus: N} and blklab sharing count them"
+    return (
+        f"time that parallel jobs wait for locks and cache lines ({counted}): in {arm}, {load.name} the CPU was"
+        f" {1 - idle:.0%} busy, and {jobs(load)} jobs took turns"
+    )
+
+
+def _in_cache(scenario: Scenario, cells: Sequence[CellResult]) -> str:
+    shares = (
+        (share, cell.arm, load.name, role.name)
+        for cell in cells
+        for load in scenario.loads.values()
+        for role in load.roles.values()
+        if (share := reached(load, role, cell.figures)) is not None and share < REACHED
+    )
+    share, arm, load, role = min(shares, default=(1.0, "", "", ""))
+    return f"a device under a page cache that does not fill: in {arm}, {load} {_cached(role, share)}" if role else ""
+
+
+def _drivers(scenario: Scenario) -> str:
+    """The machine's drivers that others play in a captured topology."""
+    hosts = (hba for arm in scenario.arms.values() for hba in arm.topology.hbas.values())
+    played = {match[1]: hba for hba in hosts if (match := _PLAYED.search(hba.model)) and match[1] != hba.driver}
+    return "; ".join(
+        f"the machine's driver {driver}: {hba.driver} with {hba.tags} tags plays it, which is other code"
+        for driver, hba in played.items()
+    )
