@@ -6,7 +6,7 @@ An item is a scenario on a kernel, ``shared-queue[debian:6.1]``. Its verdict bec
 ===========================  =====================================================
 PASS                         passed; xfailed when only claims with a known failure failed
 FAIL, XPASS                  failed, with the report that ``blklab run`` prints
-SKIP, DONE (inconclusive)    skipped, with all reasons
+SKIP, DONE (inconclusive)    skipped, with all reasons; passed without claims
 ERROR, MISS                  error, in the set-up of the item
 a mistake in the file        error while collecting, with file:line:column
 ===========================  =====================================================
@@ -36,7 +36,7 @@ from harness.run.bench import Bench, Run
 from harness.run.plan import Request, run_command
 from harness.scenario.model import Scenario, Status
 from harness.studies.selftest import shortfalls
-from lab.base.errors import BlklabError
+from lab.base.errors import EXIT_PASS, BlklabError
 from lab.yaml.strict import shown_path
 
 _ENDINGS = (".yaml", ".yml")
@@ -164,7 +164,7 @@ class ScenarioItem(pytest.Item):
                 pytest.fail("\n".join((*lacking, "", _report(self._run))), pytrace=False)
         elif verdict.status is Status.FAIL:
             pytest.fail(_report(self._run), pytrace=False)
-        elif verdict.status is not Status.PASS:
+        elif verdict.exit_code != EXIT_PASS:
             pytest.skip("; ".join(reasons(verdict)) or conclusion(verdict))
         else:
             expected = [claim.sentence for claim in verdict.claims if claim.word == XFAIL and not claim.optional]

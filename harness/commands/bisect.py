@@ -61,7 +61,7 @@ def execute(options: argparse.Namespace) -> int:
         code = by_release(options)
         if options.tree is None or code != EXIT_PASS:
             return code
-    scenario, bench = scenario_of(options), bench_of(options)
+    scenario, bench = scenario_of(options, claims=True), bench_of(options)
     folder = bench.store.root / "bisect" / _key(options, scenario)
     folder.mkdir(parents=True, exist_ok=True)
     tree = options.tree.resolve()

@@ -31,7 +31,7 @@ def by_release(options: argparse.Namespace) -> int:
         demand_repository(options.tree)
         for end in (options.good, options.bad):
             commit_of(options.tree, _tag(end))
-    scenario = scenario_of(options)
+    scenario = scenario_of(options, claims=not options.figure)
     ready_qemu(Cache.default(), tell)
     low, high = (options.bad, options.good) if backwards else (options.good, options.bad)
     wanted = specs([low, "..", high], Cache.default())

@@ -203,13 +203,7 @@ class Drafter:
         }
 
     def _load(self, document: Document, *, implied: bool = False) -> Scenario:
-        """The scenario of a document; without claims it gets some that mean nothing. Raises InputErrors."""
-        if "claims" not in document:
-            loads = cast("Rows", document["loads"])
-            load, (_, role, *_) = next((name, list(row)) for name, row in loads.items())
-            ratio = f"{_BASE}.{load}.{role}.iops / {_SLOWER}.{load}.{role}.iops"
-            some = [{"that": "-", "ratio": ratio, "expect": ">= 0.01"}]
-            document = {**document, "claims": some, "controls": some}
+        """The scenario of a document. Raises InputErrors."""
         with tempfile.TemporaryDirectory(prefix="blklab-draft-") as folder:
             path = Path(folder) / f"{self._name}.yaml"
             path.write_text(yaml_text(document))

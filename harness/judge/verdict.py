@@ -108,12 +108,15 @@ def judge(
     if claims and all(claim.draft or (claim.judgement.status is Status.SKIP and claim.optional) for claim in claims):
         required.append(Status.DONE)
     every = (*cells, *(base or ()))
+    only_measured = not claims and not controls and any(cell.status is not Status.SKIP for cell in cells)
+    if not claims and not controls and not only_measured:
+        required.append(Status.SKIP)
     status = roll_up((cell.status for cell in every), required)
     return Verdict(
         scenario=scenario.name,
         scenario_digest=scenario.digest,
         status=status,
-        exit_code=exit_code(status, lab_broke=any(cell.lab_broke for cell in every)),
+        exit_code=exit_code(status, lab_broke=any(cell.lab_broke for cell in every), only_measured=only_measured),
         seeds=planned,
         claims=claims,
         controls=controls,

@@ -14,8 +14,10 @@ from pathlib import Path
 from harness.limits.limits import arm_bound
 from harness.scenario import load
 from harness.scenario.load import Refused
+from harness.scenario.metric_names import METRICS, SHARES
 from harness.scenario.model import Bound, Claim, Control, Operand, Ratio, Scenario
-from harness.scenario.ratio import BOUND, NUMBER
+from harness.scenario.ratio import BASELINE, BOUND, FIGURE, NUMBER
+from harness.scenario.schema import CLAIMS, CONTROLS
 from lab.base.errors import Misuse
 
 _ONE = "1"
@@ -50,6 +52,7 @@ def implied(scenario: Scenario) -> Iterator[Refused]:
     """
     if scenario.selftest is not None:
         return
+    yield from _vacuous(scenario)
     controls = (control for control in scenario.controls if not control.mutant)
     entries: list[Claim | Control] = [*scenario.claims, *controls]
     for number, entry in enumerate(entries):
@@ -61,9 +64,30 @@ def implied(scenario: Scenario) -> Iterator[Refused]:
             by = "; ".join(entries[other].ratio.text for other in sorted(used))
             is_claim = isinstance(entry, Claim)
             index = number if is_claim else scenario.controls.index(entry)
-            section, what = ("claims", "claim") if is_claim else ("controls", "control")
+            section, what = (CLAIMS, "claim") if is_claim else (CONTROLS, "control")
             message = f"this {what} holds whenever others of the file do: {by}"
             yield Refused(section, index, message, "remove it, or name a ratio that they leave open")
+
+
+def _vacuous(scenario: Scenario) -> Iterator[Refused]:
+    """Claims and controls that every figure satisfies, on any kernel: a share is at most 1, a latency at least 1 ns."""
+    for section, entries in ((CLAIMS, scenario.claims), (CONTROLS, scenario.controls)):
+        for index, entry in enumerate(entries):
+            wanted = list(_edges(scenario, entry.ratio, entry.expect, index))
+            known = [edge for operand in (entry.ratio.left, entry.ratio.right) for edge in _nature(operand)]
+            if _entries_behind(wanted, known) is not None:
+                remedy = "name the bound that separates a kernel with the fault from one without"
+                yield Refused(section, index, f'"{entry.expect.text}" holds on every kernel', remedy)
+
+
+def _nature(operand: Operand | None) -> Iterator[_Edge]:
+    """What is true of a figure whatever is measured."""
+    if operand is not None and operand.kind in (FIGURE, BASELINE):
+        name, metric = ".".join((operand.kind, *operand.path)), operand.path[3]
+        if metric in METRICS and METRICS[metric].unit == "ns" and not metric.startswith("slat"):
+            yield _Edge(name, _ONE, 0.0, open=False, entry=-1)
+        if metric in SHARES or metric.endswith(".none"):
+            yield _Edge(_ONE, name, 0.0, open=False, entry=-1)
 
 
 def _is_premise(premise: Claim | Control, entry: Claim | Control) -> bool:

@@ -76,13 +76,23 @@ def read_judged(row: Row, known: Names) -> dict[str, tuple[Any, ...]]:
     def agreement(entry: Row) -> Agreement | None:
         return entry.build(Agreement, ratio=_ratio(entry, known), theirs=entry.get("theirs") or entry.get("ratio"))
 
+    _check_pair(row)
     return {
-        "claims": _entries(row, "claims", claim),
-        "controls": _entries(row, "controls", lambda entry: entry.build(Control, **judged(entry))),
+        schema.CLAIMS: _entries(row, schema.CLAIMS, claim),
+        schema.CONTROLS: _entries(row, schema.CONTROLS, lambda entry: entry.build(Control, **judged(entry))),
         "reproduces": _entries(row, "reproduces", reproduction),
         "agrees": _entries(row, "agrees", agreement),
         "diagnoses": _read_diagnoses(row, known),
     }
+
+
+def _check_pair(row: Row) -> None:
+    """Claims without a control are not known to be able to fail; a control without claims shows nothing."""
+    wanted = (row.record.field(key) for key in (schema.CLAIMS, schema.CONTROLS))
+    lacking = [field for field in wanted if field and not row.entry(field.name)]
+    # An unknown key may be the misspelt one.
+    if len(lacking) == 1 and all(map(row.record.field, row.node.entries)):
+        row.add("", f"scenario: {lacking[0].name} is missing", lacking[0].says)
 
 
 def _entries(row: Row, section: str, read: Callable[[Row], T | None]) -> tuple[T, ...]:

@@ -118,6 +118,8 @@ METRICS: Mapping[str, Metric] = {
 GUEST, LUN, HOST = "guest", "lun", "host"
 """What an operand may name in place of a role: ``arm.load.lun.NAME.tags.mean``, ``arm.load.guest.cpu.idle``."""
 IDLE = "cpu.idle"
+SHARES = frozenset({SEEKS, BUSIEST, IDLE})
+"""At most 1, as those of ``SAMPLED`` that end in ``none``."""
 SAMPLED: Mapping[str, tuple[str, ...]] = {
     LUN: (
         *(f"{what}.{figure}" for what in ("tags", "commands") for figure in ("mean", "max", "none")),

@@ -259,6 +259,7 @@ TWIN = Field("scenario", name_text(), "a scenario of the virtual clock", "held-t
 THEIRS = Field("theirs", Text(longest=400), "the ratio in that scenario", RATIO.example, absent="the same")
 BECAUSE_APART = Field("because", Text(), "why the clocks differ, if they do", "63 tags, not 64", default="")
 
+CLAIMS, CONTROLS = "claims", "controls"
 _ARMS = Named(ARM, "arm", most=64, reserved=(BOUND, BASELINE))
 _OPTION_NAME = Text("an option without CONFIG_, such as BLK_DEV_NULL_BLK", "[A-Z0-9_]{1,80}")
 _REQUIRES = Record(
@@ -296,13 +297,8 @@ SCENARIO = Record(
         Field("pause", time(0, HOUR), "idle time before each load", "5s", default=65 * SECOND),
         Field("arms", _ARMS, "the settings that are compared, by name", required=True),
         Field("loads", Named(LOAD, "load", most=64), "roles that run together, by name", required=True),
-        Field("claims", ListOf(CLAIM, least=1), "add at least one claim", required=True),
-        Field(
-            "controls",
-            ListOf(_CONTROL, least=1),
-            "negative controls: add a ratio that shows the claims can fail",
-            required=True,
-        ),
+        Field(CLAIMS, ListOf(CLAIM, least=1), "add a claim; a run without claims and controls only measures"),
+        Field(CONTROLS, ListOf(_CONTROL, least=1), "negative controls: add a ratio that shows the claims can fail"),
         Field(
             "diagnoses",
             ListOf(Record((THAT, _WHEN)), least=1),

@@ -100,6 +100,17 @@ def test_an_optional_claim_is_shown_and_not_counted() -> None:
     assert verdict.claims[1].judgement.status is Status.FAIL
 
 
+def test_without_claims_a_run_is_done_unless_a_boot_is_not() -> None:
+    def verdict(*statuses: Status) -> Verdict:
+        return judge(scenario(), [CellResult("none", seed, it) for seed, it in enumerate(statuses, 1)])
+
+    assert (verdict(Status.PASS, Status.SKIP).status, verdict(Status.PASS).exit_code) == (Status.DONE, 0)
+    assert (verdict(Status.PASS, Status.MISS).status, verdict(Status.PASS, Status.MISS).exit_code) == (Status.MISS, 125)
+    assert (verdict(Status.SKIP).status, verdict(Status.SKIP).exit_code) == (Status.SKIP, 125)
+    draft = judge(scenario([replace(claim(), draft=True)]), cells("none", 95))
+    assert (draft.status, draft.exit_code) == (Status.DONE, 125)
+
+
 def test_a_missing_requirement_skips_with_all_reasons() -> None:
     results = [skipped("none", seed, ("no CONFIG_A", "no CONFIG_B")) for seed in SEEDS]
     verdict = judge(scenario([claim()]), results)

@@ -84,6 +84,26 @@ def test_what_may_fail_implies_nothing() -> None:
     assert found(replace(of, selftest=Selftest(Status.PASS, 0))) == []
 
 
+@pytest.mark.parametrize(
+    ("control", "expect", "refused"),
+    [
+        ("none.solo.fast.lat.max", ">= 1", True),
+        ("none.solo.fast.lat.max", ">= 2", False),
+        ("none.solo.fast.slat.max", ">= 1", False),
+        ("no-fair-tags@none.solo.fast.lat.p99", ">= 0.5", True),
+        ("none.solo.guest.cpu.idle", "<= 1", True),
+        ("none.solo.guest.cpu.idle", "<= 0.99", False),
+        ("none.solo.fast.paths.busiest", "<= 1.5", True),
+        (f"{SOLO} / none.solo.fast.lat.max", ">= 0.1", False),
+        (f"none.solo.fast.lat.max / {SOLO}", ">= 0.1", False),
+    ],
+)
+def test_a_control_that_every_kernel_satisfies_is_refused(control: str, expect: str, refused: bool) -> None:
+    """A latency is at least 1 ns, on the mutant too; a share is at most 1."""
+    said = [(one.section, one.message) for one in implied(model({f"{TOGETHER} / {SOLO}": ">= 0.9"}, {control: expect}))]
+    assert said == ([("controls", f'"{expect}" holds on every kernel')] if refused else [])
+
+
 def test_a_bound_of_zero_implies_nothing_and_follows_from_nothing() -> None:
     merges = "none.solo.fast.disk.merges"
     assert found(model({merges: "<= 0"}, {f"{merges} / {SOLO}": "<= 1"})) == []
@@ -117,6 +137,14 @@ def test_the_loader_refuses_implied_claims_with_their_line(tmp_path: Path) -> No
 def test_no_shipped_scenario_has_an_implied_claim(folder: str) -> None:
     for path in find_scenarios(SCENARIOS / folder).values():
         load_scenario(str(path), search=SCENARIOS)
+
+
+def test_every_shipped_scenario_has_claims_and_negative_controls() -> None:
+    shipped = [
+        load_scenario(str(path), search=SCENARIOS)
+        for path in (path for path in SCENARIOS.rglob("*.yaml") if path.parent.name != "evidence")
+    ]
+    assert [one.name for one in shipped if not (one.claims and one.controls)] == []
 
 
 @pytest.mark.parametrize("folder", [".", "calibration", "wall"])

@@ -45,6 +45,7 @@ def record(*statuses: tuple[Status | None, int], shards: int = 1) -> MatrixRecor
         ([(Status.PASS, 0), (Status.SKIP, 125)], Status.PASS, 0),
         ([(Status.SKIP, 125), (Status.SKIP, 125)], Status.SKIP, 125),
         ([(Status.PASS, 0), (Status.DONE, 125)], Status.DONE, 125),
+        ([(Status.PASS, 0), (Status.DONE, 0), (Status.SKIP, 125)], Status.DONE, 0),
         ([(Status.PASS, 0), (Status.MISS, 125)], Status.MISS, 125),
         ([(Status.ERROR, 125), (Status.MISS, 125)], Status.ERROR, 125),
         ([(Status.ERROR, 125), (Status.ERROR, 128)], Status.ERROR, 128),

@@ -249,6 +249,18 @@ def test_all_mistakes_come_at_once_and_each_once_in_the_order_of_the_file(tmp_pa
     assert [int(line.split(":")[1]) for line in lines] == [5, 8, 17, 21]
 
 
+def test_a_scenario_may_only_measure_but_claims_and_controls_go_together(tmp_path: Path) -> None:
+    before, both = GOOD.split("claims:")
+    assert load(before, tmp_path).claims == ()
+    claims, controls = both.split("controls:")
+    assert "t.yaml:1:1: scenario: controls is missing (negative controls" in mistakes(
+        GOOD.split("controls:")[0], tmp_path
+    )
+    assert "scenario: claims is missing (add a claim" in mistakes(f"{before}controls:{controls}", tmp_path)
+    # A misspelt key is the only mistake.
+    assert len(mistakes(f"{before}claimz:{claims}controls:{controls}", tmp_path).splitlines()) == 1
+
+
 def test_a_scenario_has_controls_and_a_bounded_number_of_roles(tmp_path: Path) -> None:
     found = mistakes(GOOD.split("controls:")[0], tmp_path)
     assert "add a ratio that shows the claims can fail" in found

@@ -55,8 +55,12 @@ def kernel_again(run: RunFolder) -> Kernel:
     return kernel
 
 
-def scenario_of(options: argparse.Namespace) -> Scenario:
-    return load_scenario(options.scenario, search=SCENARIOS)
+def scenario_of(options: argparse.Namespace, *, claims: bool = False) -> Scenario:
+    """``claims``: one that makes none is a Misuse."""
+    scenario = load_scenario(options.scenario, search=SCENARIOS)
+    if claims and not scenario.claims:
+        raise Misuse(f"{scenario.name} makes no claim", remedy="add a claim and a negative control")
+    return scenario
 
 
 def every_scenario() -> list[Scenario]:

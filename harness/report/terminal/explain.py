@@ -51,7 +51,8 @@ def _preface(scenario: Scenario) -> Iterator[str]:
     yield "\nloads"
     for load in scenario.loads.values():
         yield from _load(load)
-    yield "\nclaims"
+    if scenario.claims:
+        yield "\nclaims"
     for claim in scenario.claims:
         yield from _claim(claim)
     if scenario.controls:
