@@ -14,6 +14,7 @@ from lab.kernels import debian, store, ubuntu
 from lab.kernels.debian import SUITES, Offer, expand, offers
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure
+from lab.kernels.release import Release
 from lab.kernels.resolve import resolve
 from lab.packages import sources
 from lab.packages.apt import Archive
@@ -77,16 +78,17 @@ def test_a_series_takes_its_newest_in_the_first_suite(repository: Repository, ca
 
 @needs_apt
 @pytest.mark.parametrize(
-    ("suite", "series", "old", "new"),
+    ("suite", "old", "new"),
     [
-        ("bullseye", "5.10", "5.10.223-1", "5.10.262-1"),
-        ("bookworm", "6.1", "6.1.176-1", "6.1.192-2"),
-        ("trixie", "6.12", "6.12.107-1", "6.12.117-1"),
+        ("bullseye", "5.10.223-1", "5.10.262-1"),
+        ("bookworm", "6.1.176-1", "6.1.192-2"),
+        ("trixie", "6.12.107-1", "6.12.117-1"),
     ],
 )
 def test_the_newest_of_a_suite_and_its_security_updates(
-    repository: Repository, cache: Cache, suite: str, series: str, old: str, new: str
+    repository: Repository, cache: Cache, suite: str, old: str, new: str
 ) -> None:
+    series = Release.parse(new).series
     add_old(repository, suite, f"{series}.0-32", old)
     add_old(repository, f"{suite}-security", f"{series}.0-46", new)
     repository.publish(suite, f"{suite}-security")
