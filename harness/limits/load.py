@@ -6,7 +6,7 @@ give on a ratio is a shortest path between its operands (R. Bellman, On a Routin
 allows (``bound.``) and numbers are constants, that is one node.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log
 from pathlib import Path
@@ -71,7 +71,8 @@ def implied(scenario: Scenario) -> Iterator[Refused]:
 
 def _vacuous(scenario: Scenario) -> Iterator[Refused]:
     """Claims and controls that every figure satisfies, on any kernel: a share is at most 1, a latency at least 1 ns."""
-    for section, entries in ((CLAIMS, scenario.claims), (CONTROLS, scenario.controls)):
+    both: Mapping[str, Sequence[Claim | Control]] = {CLAIMS: scenario.claims, CONTROLS: scenario.controls}
+    for section, entries in both.items():
         for index, entry in enumerate(entries):
             wanted = list(_edges(scenario, entry.ratio, entry.expect, index))
             known = [edge for operand in (entry.ratio.left, entry.ratio.right) for edge in _nature(operand)]
