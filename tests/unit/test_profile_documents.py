@@ -127,12 +127,12 @@ def test_of_several_callees_all_are_joined_or_the_one_that_fits() -> None:
     before = profile("kernel;host 100 5000\n")
     both = profile("kernel;host 100 1000\nkernel;host;one 100 1500\nkernel;host;two 100 2500\n")
     changes = differential(before, both).changes
-    assert [(change.function.name, change.delta, change.inlined) for change in changes] == [
+    assert [(change.function.name, int(change.delta), change.inlined) for change in changes] == [
         ("host", 0, (function("one"), function("two")))
     ]
     fits = profile("kernel;host 100 3000\nkernel;host;large 100 9000\nkernel;host;one 100 2100\n")
     changes = differential(before, fits).changes
-    assert [(change.function.name, change.delta, change.inlined) for change in changes] == [
+    assert [(change.function.name, int(change.delta), change.inlined) for change in changes] == [
         ("large", 90, ()),
         ("host", 1, (function("one"),)),
     ]
@@ -155,7 +155,7 @@ def test_a_path_is_of_one_side_and_its_inner_function_has_nearly_all(
     below = f"kernel;part;within 1 {inner}\n" if inner else ""
     after = profile(f"kernel;same 1 900\nkernel;part 1 {new}\n{below}")
     found = one_sided(before, after)
-    assert [(each.path[-1], each.inner, each.before, each.after) for each in found] == sides
+    assert [(each.path[-1], each.inner, int(each.before), int(each.after)) for each in found] == sides
 
 
 @pytest.mark.parametrize(("cost", "shown"), [(200, True), (199, False)])
