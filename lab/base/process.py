@@ -11,9 +11,10 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from lab.base import launcher
 from lab.base.errors import LabBroken
@@ -32,14 +33,15 @@ def run(
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    stdin: bytes | None = None,
+    stdin: bytes | Iterable[bytes] | None = None,
     timeout: float | None = None,
     accept: Collection[int] = (0,),
     hint: str = "",
 ) -> Finished:
     """Run ``argv`` (never through a shell), return it with its captured output.
 
-    ``env`` replaces the whole environment. Raises LabBroken, with the quoted command, its last
+    ``env`` replaces the whole environment. A ``stdin`` of several parts is for a program that says little before it has
+    read them all; an exception of the iterator ends the program. Raises LabBroken, with the quoted command, its last
     words and ``hint`` as the remedy, when the program cannot be run, exits other than ``accept``
     or outlasts ``timeout`` seconds; then whatever it started is killed with it.
     """
@@ -47,7 +49,11 @@ def run(
     source = subprocess.DEVNULL if stdin is None else subprocess.PIPE
     process = _start(argv, hint, cwd=cwd, env=env, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        out, err = process.communicate(stdin, timeout)
+        text = stdin if isinstance(stdin, bytes) else None
+        if process.stdin and stdin is not None and not isinstance(stdin, bytes):
+            _feed(process.stdin, stdin)
+            process.stdin = None
+        out, err = process.communicate(text, timeout)
     except subprocess.TimeoutExpired as error:
         raise LabBroken(f"no end after {timeout:g} s: {quoted}", remedy=hint) from error
     finally:
@@ -56,6 +62,13 @@ def run(
         words = (err.strip() or out.strip()).decode(errors="replace")[-_LAST_WORDS:]
         raise LabBroken(f"{_manner(process.returncode)}: {quoted}\n{words}".rstrip(), remedy=hint)
     return Finished(list(argv), process.returncode, out, err)
+
+
+def _feed(pipe: IO[bytes], parts: Iterable[bytes]) -> None:
+    """Write the parts and close. A program that ended early is judged by its exit status."""
+    with suppress(BrokenPipeError), pipe:
+        for part in parts:
+            pipe.write(part)
 
 
 def attend(argv: Sequence[str], *, cwd: Path, hint: str = "") -> int:

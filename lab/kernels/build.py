@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.host import compiler_version
 from lab.base.process import run
+from lab.base.progress import progress, time_left
 from lab.base.units import Tell
 from lab.kernels import kconfig
 from lab.kernels.fixups import FIXUPS, Fixup, fixups_for, major_version
@@ -23,6 +25,7 @@ from lab.kernels.store import read_config
 from lab.packages.apt import BOUND
 
 LOCALVERSION = "-blklab"
+_EVERY = 15.0  # seconds between two lines about a first build
 _FIXED = {
     "KBUILD_BUILD_TIMESTAMP": "Mon Jan  1 00:00:00 UTC 2024",
     "KBUILD_BUILD_USER": "blklab",
@@ -82,11 +85,15 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Output:
-    """A finished build in its folder ``objects``; ``seconds`` of host time that it took."""
+    """A finished build in its folder ``objects``; ``seconds`` of host time that it took.
+
+    ``compiled`` are the objects of a build from scratch, 0 for one that used earlier ones.
+    """
 
     objects: Path
     release: str
     seconds: float
+    compiled: int = 0
 
 
 def toolchain() -> Toolchain:
@@ -118,8 +125,10 @@ def recipe(release: Release, tools: Toolchain, further: Sequence[str] = ()) -> R
 class Builder:
     """Builds ``source`` in ``objects``, which keeps what can be used again by the next build."""
 
-    def __init__(self, source: Path, objects: Path, log: Path, how: Recipe, tell: Tell) -> None:
+    def __init__(self, source: Path, objects: Path, log: Path, how: Recipe, tell: Tell, *, expected: int = 0) -> None:
+        """``expected`` are the objects that a build from scratch compiles, 0 if unknown."""
         self._source, self._objects, self._log, self._how, self._tell = source, objects, log, how, tell
+        self._expected = expected
         self._said: list[str] = []
 
     def build(self, name: str) -> Output:
@@ -129,7 +138,8 @@ class Builder:
         used = (self._objects / "vmlinux").exists()
         self._tell(f"building {name}" + ("" if used else ": a first build takes minutes, the next ones seconds"))
         self._configure()
-        failed = self._make("bzImage", "modules")
+        with nullcontext() if used else progress(self._tell, self._line, _EVERY):
+            failed = self._make("bzImage", "modules")
         if failed and used and not self._is_of_source(failed):
             # Remains of an older build may be the cause.
             self._tell(f"building {name} again from scratch")
@@ -139,7 +149,15 @@ class Builder:
         if failed:
             raise self._failure(name, failed)
         release_text = (self._objects / "include/config/kernel.release").read_text().strip()
-        return Output(self._objects, release_text, time.monotonic() - started)
+        return Output(self._objects, release_text, time.monotonic() - started, 0 if used else self._compiled())
+
+    def _line(self, seconds: float) -> str:
+        done = self._compiled()
+        of = f" of about {self._expected}" if self._expected else ""
+        return f"compiled {done}{of} objects{time_left(done, self._expected, seconds)}"
+
+    def _compiled(self) -> int:
+        return sum(1 for _ in self._objects.rglob("*.o"))
 
     def _configure(self) -> None:
         self._objects.mkdir(exist_ok=True)

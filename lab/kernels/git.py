@@ -5,13 +5,19 @@ A user's repository is only read: objects that are made here (of a folder's cont
 into a repository of the lab's own, which borrows the user's objects.
 """
 
+import lzma
 import os
 import re
-from collections.abc import Sequence
+import stat
+import tarfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.process import Finished, run
+from lab.base.progress import progress, time_left
+from lab.base.units import Tell
 from lab.packages.apt import BOUND
 
 _INSTALL = "apt-get install git"
@@ -19,7 +25,7 @@ _GIT_ENDINGS = (0, 1, 128)
 """Success, refusal, fatal error; with any other status git did not run."""
 _SEE_DISK = "see what git says; blklab doctor shows how much space is left"
 _LACKS_OBJECTS = re.compile(
-    r"(?:unable|failed) to read|not a tree object|not a valid object name|failed to unpack tree object|"
+    r"(?:unable|failed|cannot) (?:to )?read|not a tree object|not a valid object name|failed to unpack tree object|"
     r"could not get object info|is corrupt|bad object|needed a single revision",
     re.IGNORECASE,
 )
@@ -29,6 +35,8 @@ _SETTINGS = {
     "core.fsync": "none",
     "core.excludesFile": os.devnull,
     "core.attributesFile": os.devnull,
+    "fastimport.unpackLimit": "1",
+    "checkout.workers": "0",
     "core.autocrlf": "false",
     "core.fileMode": "true",
     "core.untrackedCache": "false",
@@ -36,6 +44,7 @@ _SETTINGS = {
     "advice.detachedHead": "false",
 }
 
+_IMPORTED = "refs/blklab/imported"
 _PRODUCTS = (".config", "vmlinux", "include/config", "include/generated")
 
 
@@ -109,6 +118,26 @@ class Checkout:
         self._run("add", "--all", "--force", ".", index="import", work_tree=folder)
         return self._run("write-tree", index="import")
 
+    def tree_of_archive(self, archive: Path, tell: Tell) -> str:
+        """The id of the content of a tar.xz file, less the folder in which everything is.
+
+        Nothing is unpacked: git reads the files from the archive into one pack, which an interrupt leaves at once.
+        """
+        size = archive.stat().st_size
+        words = ("fast-import", "--quiet", "--force", "--depth=0")
+        try:
+            with archive.open("rb") as file:
+
+                def line(seconds: float) -> str:
+                    done = file.tell()
+                    return f"{archive.name}: {done / 1e6:.0f} of {size / 1e6:.0f} MB{time_left(done, size, seconds)}"
+
+                with progress(tell, line):
+                    self._git_command(words, stdin=_import_stream(file))
+        except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError) as error:
+            raise LabBroken(f"{archive} cannot be read: {error}", remedy="fetch it again") from error
+        return self.tree_of_commit(_IMPORTED)
+
     def tree_of_commit(self, commit: str) -> str:
         return self._run("rev-parse", "--verify", f"{commit}^{{tree}}")
 
@@ -138,13 +167,19 @@ class Checkout:
         return self._git_command(words, index, work_tree).stdout.decode(errors="replace").strip()
 
     def _git_command(
-        self, words: Sequence[str], index: str = "", work_tree: Path | None = None, accept: Sequence[int] = (0,)
+        self,
+        words: Sequence[str],
+        index: str = "",
+        work_tree: Path | None = None,
+        accept: Sequence[int] = (0,),
+        stdin: Iterable[bytes] | None = None,
     ) -> Finished:
         settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
         done = run(
             [*BOUND, "git", *settings, *words],
             cwd=work_tree or self._git,
             env=self._environment(index, work_tree),
+            stdin=stdin,
             accept=_GIT_ENDINGS,
             hint=_INSTALL,
         )
@@ -170,3 +205,21 @@ class Checkout:
         if work_tree is not None:
             environment["GIT_WORK_TREE"] = str(work_tree)
         return environment
+
+
+def _import_stream(file: BinaryIO) -> Iterator[bytes]:
+    """What git fast-import reads for a commit with the files of a tar.xz archive."""
+    yield f"commit {_IMPORTED}\ncommitter blklab <> 0 +0000\ndata 0\n".encode()
+    with lzma.open(file) as plain, tarfile.open(fileobj=plain, mode="r|") as members:
+        for member in members:
+            name = member.name.partition("/")[2]
+            if member.isdir() or not name:
+                continue
+            if member.issym():
+                mode, data = "120000", os.fsencode(member.linkname)
+            elif member.isfile() and (content := members.extractfile(member)) is not None:
+                mode, data = ("100755" if member.mode & stat.S_IXUSR else "100644"), content.read()
+            else:
+                raise ValueError(f"{member.name} is neither a file nor a symlink")
+            quoted = re.sub(r'([\\"])', r"\\\1", name).replace("\n", r"\n")
+            yield f'M {mode} inline "{quoted}"\ndata {len(data)}\n'.encode(errors="surrogateescape") + data + b"\n"

@@ -6,12 +6,10 @@
 
 import os
 import re
-import shutil
 from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken, Misuse
-from lab.base.process import run
 from lab.base.units import Tell
 from lab.kernels import debian, mutants, tree
 from lab.kernels.git import Checkout
@@ -100,11 +98,7 @@ def _import(tell: Tell) -> Finish:
         archives = sorted(unpacked_tree.glob("usr/src/linux-source-*.tar.*"))
         if len(archives) != 1:
             raise LabBroken(f"{len(archives)} source archives in {pin.packages[0].name}, 1 expected")
-        tell(f"unpacking {archives[0].name}")
-        plain = into / ".plain"
-        plain.mkdir()
-        run(["tar", "-xf", str(archives[0]), "-C", str(plain), "--strip-components=1"], hint="apt-get install xz-utils")
-        (into / _ID).write_text(Checkout(into).tree_of_folder(plain) + "\n")
-        shutil.rmtree(plain)
+        tell(f"reading {archives[0].name}")
+        (into / _ID).write_text(Checkout(into).tree_of_archive(archives[0], tell) + "\n")
 
     return finish

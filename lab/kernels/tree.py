@@ -11,9 +11,10 @@ objects (git clone --shared) the same one:
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import TypeVar
 
 from lab.base.cache import Cache
@@ -162,7 +163,9 @@ class _Workshop:
     def _make(self, checkout: git.Checkout, tree: str, recipe: Recipe) -> Output:
         checkout.check_out(tree)
         log = self.workspace / "logs" / f"{tree[:12]}.log"
-        return Builder(checkout.source, self.workspace / "objects", log, recipe, self.tell).build(self._name())
+        expected = round(builds(self.cache).objects)
+        how = Builder(checkout.source, self.workspace / "objects", log, recipe, self.tell, expected=expected)
+        return how.build(self._name())
 
     def _build(self, checkout: git.Checkout, tree: str, recipe: Recipe, into: Path) -> None:
         output = self._make(checkout, tree, recipe)
@@ -177,6 +180,7 @@ class _Workshop:
             "configuration": digest_bytes(kernel.config.read_bytes()),
             "fixups": [fixup.because for fixup in recipe.fixups],
             "seconds": round(output.seconds, 1),
+            "compiled": output.compiled,
         }
         (into / _FACTS).write_text(json.dumps(facts, indent=2) + "\n")
         self.tell(f"built {kernel.release} in {output.seconds:.0f} s")
@@ -197,11 +201,39 @@ class _Workshop:
 
 def facts(kernel: Kernel) -> Mapping[str, object]:
     """What build.json says of a kernel that was built here, empty for any other."""
+    return _read_facts(kernel.image.parent / _FACTS)
+
+
+def _read_facts(path: Path) -> Mapping[str, object]:
     try:
-        document = read_json(kernel.image.parent / _FACTS)
+        document = read_json(path)
     except (OSError, ValueError):
         return {}
     return document if isinstance(document, dict) else {}
+
+
+@dataclass(frozen=True)
+class Builds:
+    """Medians of the kernels in the cache that were built here: seconds of a first and of a further build, 0 without
+    one, and ``objects`` of a first build.
+    """
+
+    first: float
+    further: float
+    objects: float
+
+
+def builds(cache: Cache) -> Builds:
+    known = [_read_facts(path) for path in sorted((cache.root / store.KIND).glob(f"*/{_FACTS}"))]
+    first, further = ([one for one in known if bool(one.get("compiled")) is wanted] for wanted in (True, False))
+    # Builds of earlier versions did not say which they are.
+    further = [one for one in further if "compiled" in one]
+    return Builds(_median(first, "seconds"), _median(further, "seconds"), _median(first, "compiled"))
+
+
+def _median(documents: Sequence[Mapping[str, object]], key: str) -> float:
+    numbers = [value for one in documents if isinstance(value := one.get(key), int | float)]
+    return median(numbers) if numbers else 0.0
 
 
 def _path_and_revision(wanted: str) -> tuple[Path, str]:

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from lab.base.cache import Cache
 from lab.base.digest import digest_bytes, digest_file
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
+from lab.base.progress import progress, time_left
 from lab.base.units import Tell, silent
 from lab.packages.sources import Distribution, archive_variable, paragraphs
 
@@ -253,21 +253,14 @@ def gone(suite: str, what: str) -> CannotJudge:
 @contextmanager
 def following(tell: Tell, name: str, size: int, folders: tuple[Path, ...], every: float = _EVERY) -> Iterator[None]:
     """Tell ``NAME: X of Y MB`` at intervals while the block downloads ``size`` bytes into one of ``folders``."""
-    ended = threading.Event()
     before = _bytes_in(folders)
 
-    def watch() -> None:
-        while not ended.wait(every):
-            there = min(size, max(0, _bytes_in(folders) - before))
-            tell(f"{name}: {there / 1e6:.1f} of {size / 1e6:.1f} MB")
+    def line(seconds: float) -> str:
+        there = min(size, max(0, _bytes_in(folders) - before))
+        return f"{name}: {there / 1e6:.1f} of {size / 1e6:.1f} MB{time_left(there, size, seconds)}"
 
-    watcher = threading.Thread(target=watch, name="download", daemon=True)
-    watcher.start()
-    try:
+    with progress(tell, line, every):
         yield
-    finally:
-        ended.set()
-        watcher.join()
 
 
 def _bytes_in(folders: tuple[Path, ...]) -> int:

@@ -246,3 +246,31 @@ def test_the_objects_of_a_kernel_are_there_to_be_looked_at(
     monkeypatch.setattr("lab.native.elf.code", lambda data: data)
     with pytest.raises(LabBroken, match="is not built as"):
         tree.in_objects(kernel, wanted, cache, look)
+
+
+def test_a_first_build_says_how_far_it_is_and_the_cache_knows_what_builds_took(
+    tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_source(tmp_path / "linux")
+    assert tree.builds(cache) == tree.Builds(0, 0, 0)
+    made, said = tmp_path / "bin/make", list[str]()
+    # The made-up make leaves two objects and waits, as a compiler would.
+    lines = ["for name in 'ab': (objects / (name + '.o')).write_text('')", "import time; time.sleep(0.3)"]
+    text = made.read_text()
+    made.write_text(
+        text.replace('if "bzImage" in words:\n', 'if "bzImage" in words:\n    ' + "\n    ".join(lines) + "\n")
+    )
+    monkeypatch.setattr("lab.kernels.build._EVERY", 0.05)
+    write_fragments(tmp_path / "kconfigs")
+    tree.built(tree.read_source(str(source)), cache, tell=said.append)
+    assert "compiled 2 objects" in said
+    known = tree.builds(cache)
+    assert known.objects == 2 and known.first > 0 and known.further == 0
+    write_source(source, "int other;\n")
+    told = list[str]()
+    tree.built(tree.read_source(str(source)), cache, tell=told.append)
+    assert not [line for line in told if line.startswith("compiled")], "a further build takes seconds"
+    assert tree.builds(cache).further > 0 and tree.builds(cache).objects == 2
+    elsewhere = write_source(tmp_path / "another/linux", "int third;\n")
+    tree.built(tree.read_source(str(elsewhere)), cache, tell=told.append)
+    assert "compiled 2 of about 2 objects" in told

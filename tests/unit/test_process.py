@@ -35,6 +35,14 @@ def test_output_input_status_and_environment_are_those_of_the_program() -> None:
     assert done.stdout == b"ONLY=this\n"
 
 
+def test_input_in_parts_and_an_iterator_that_fails() -> None:
+    assert run(["tr", "a-z", "A-Z"], stdin=(part for part in (b"ab", b"c"))).stdout == b"ABC"
+    endless = (bytes(1 << 16) for _ in iter(int, 1))
+    assert run(["head", "-c", "2"], stdin=endless).stdout == bytes(2), "a program that reads no more ends it"
+    with pytest.raises(ZeroDivisionError):
+        run(["cat"], stdin=(bytes(1 // zero) for zero in (0,)))
+
+
 def test_what_cannot_be_started_is_named_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(LabBroken, match=r"no-such-program is not installed .*'a b'") as caught:
         run(["no-such-program", "a b"], hint="apt-get install it")

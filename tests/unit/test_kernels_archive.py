@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A source archive that git reads without its being unpacked: the same tree, and an interrupt that takes effect."""
+
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from lab.base.errors import LabBroken
+from lab.base.units import silent
+from lab.kernels.git import Checkout
+from tests.unit.tree_samples import write_source
+
+LIMIT = 3.0
+"""Seconds from SIGTERM to the end: the issue's bound."""
+_IMPORT = """
+import sys
+from pathlib import Path
+from harness.cli import _terminable, Terminated
+from lab.base.cache import Cache
+from lab.base.units import silent
+from lab.kernels.git import Checkout
+try:
+    with _terminable():
+        root, archive = map(Path, sys.argv[1:])
+        Cache(root).entry("sources", "x", lambda into: Checkout(into).tree_of_archive(archive, silent))
+except Terminated:
+    sys.exit(143)
+"""
+
+
+def source(tmp_path: Path) -> Path:
+    folder = write_source(tmp_path / "linux-source-6.12")
+    # As in Debian's source packages, whose .gitignore leaves out everything but debian/.
+    (folder / ".gitignore").write_text("/*\n!/debian/\n")
+    (folder / "scripts/kconfig/merge_config.sh").chmod(0o755)
+    (folder / 'block/li"nk\\').symlink_to("blk.c")
+    (folder / "block/\u00e4 b.h").write_bytes(b"\0\xff\n")
+    (folder / "empty").mkdir()
+    return folder
+
+
+def archived(folder: Path) -> Path:
+    archive = folder.parent / "source.tar.xz"
+    with tarfile.open(archive, "w:xz") as tar:
+        tar.add(folder, folder.name)
+    return archive
+
+
+def test_the_tree_of_an_archive_is_that_of_the_folder(tmp_path: Path) -> None:
+    folder = source(tmp_path)
+    archive = archived(folder)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    tree = Checkout(tmp_path / "one").tree_of_archive(archive, silent)
+    assert tree == Checkout(tmp_path / "two").tree_of_folder(folder)
+    packs = [path.suffix for path in (tmp_path / "one/git/objects").rglob("*") if path.is_file()]
+    assert {".idx", ".pack"} <= set(packs) <= {".idx", ".pack", ".rev"}, "no loose object"
+
+
+def test_a_cut_archive_is_named(tmp_path: Path) -> None:
+    archive = archived(source(tmp_path))
+    archive.write_bytes(archive.read_bytes()[:-40])
+    (tmp_path / "one").mkdir()
+    with pytest.raises(LabBroken, match=r"source\.tar\.xz cannot be read"):
+        Checkout(tmp_path / "one").tree_of_archive(archive, silent)
+
+
+def test_sigterm_takes_effect_while_an_archive_is_read(tmp_path: Path) -> None:
+    data = archived(source(tmp_path)).read_bytes()
+    pipe = tmp_path / "slow.tar.xz"
+    os.mkfifo(pipe)
+    process = subprocess.Popen([sys.executable, "-c", _IMPORT, str(tmp_path / "cache"), str(pipe)])
+    with pipe.open("wb") as slow:
+        # The reader has opened it, and waits for the rest.
+        slow.write(data[: len(data) // 2])
+        slow.flush()
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 143
+        assert time.monotonic() - began < LIMIT
+    assert list((tmp_path / "cache/.fill/sources").iterdir()) == []
