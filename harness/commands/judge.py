@@ -21,7 +21,7 @@ def execute(options: argparse.Namespace) -> int:
     if not rejudged.before:
         tell("this run has no stored verdict")
     elif not rejudged.differences:
-        tell("the stored verdict is identical")
+        tell("the stored verdict is identical" + ("" if rejudged.worded else " (its sentences are another version's)"))
     for difference in rejudged.differences:
         tell(f"verdict.json: {difference}")
     return rejudged.exit_code

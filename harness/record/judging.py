@@ -16,6 +16,7 @@ from harness.judge.comparison import Change, changes
 from harness.judge.thresholds import evidence
 from harness.judge.verdict import Verdict, judge, judge_in_sequence, verdict_document
 from harness.limits.bottleneck import Bottleneck, bottleneck
+from harness.metrics.agreement import disagreements
 from harness.metrics.node import MeasurementError
 from harness.metrics.occupancy import read_use
 from harness.record.store import (
@@ -49,6 +50,8 @@ _FIGURES = "figures"
 _RUN = ("blklab", "run")
 _CHECKSUMS_SINCE = 2
 """Schema of run.json."""
+_NEWER = " -fw_cfg "
+"""In QEMU's command line since c6d965ad, which came after that schema (495ea45e)."""
 
 
 class Altered(CannotJudge):
@@ -81,23 +84,29 @@ def check_plan(run: RunFolder) -> None:
     asked = dict(pairwise(run.facts.command)).get("--seeds", str(run.scenario.seeds))
     if run.facts.command[:2] == _RUN and run.facts.rule is None and str(len(run.facts.seeds)) != asked:
         raise altered(run, PLAN, f"its seeds are {len(run.facts.seeds)}, its command and scenario ask for {asked}")
-    copy = run.path / SOURCE
-    entries: tuple[Claim | Control, ...] = (*run.scenario.claims, *run.scenario.controls)
-    known = _bounds(copy) if copy.is_file() else {(entry.ratio.text, entry.expect.text) for entry in entries}
-    for entry in entries:
-        if (entry.ratio.text, entry.expect.text) not in known:
-            raise altered(run, SOURCE, f"has no {entry.ratio.text} {entry.expect.text}, which {RESOLVED} has")
+    for what in _other_than_the_file(run):
+        raise altered(run, SOURCE, what)
     planned = {cell.boot for cell in run.facts.cells}
     for record in sorted((run.path / "boots").glob(f"[0-9]*/{BOOT}")):
         if record.parent.name not in planned:
             raise altered(run, PLAN, f"names no cell for boots/{record.parent.name}")
 
 
-def _bounds(path: Path) -> set[tuple[str, str]]:
-    """Ratio and bound of each claim and control of a scenario's file, as words."""
-    document = plain_value(parse(path.read_bytes(), SOURCE, Problems()))
-    entries = [*document.get("claims", ()), *document.get("controls", ())] if isinstance(document, dict) else []
-    return {(str(entry.get("ratio")), str(entry.get("expect"))) for entry in entries}
+def _other_than_the_file(run: RunFolder) -> Iterator[str]:
+    """What decides in scenario.json, and is not in the copy of the scenario's file."""
+    copy = run.path / SOURCE
+    document = plain_value(parse(copy.read_bytes(), SOURCE, Problems())) if copy.is_file() else None
+    if document is None:
+        return
+    rows = document if isinstance(document, dict) else {}
+    written = [*rows.get("claims", ()), *rows.get("controls", ())]
+    known = {(str(entry.get("ratio")), str(entry.get("expect"))) for entry in written}
+    entries: tuple[Claim | Control, ...] = (*run.scenario.claims, *run.scenario.controls)
+    for entry in entries:
+        if (entry.ratio.text, entry.expect.text) not in known:
+            yield f"has no {entry.ratio.text} {entry.expect.text}, which {RESOLVED} has"
+    if {*rows.get("meant", ())} != {*map(str, run.scenario.meant or ())}:
+        yield f"has another meant than {RESOLVED}"
 
 
 def boot_of(run: RunFolder, cell: PlannedCell) -> BootRecord | None:
@@ -122,6 +131,8 @@ def boot_of(run: RunFolder, cell: PlannedCell) -> BootRecord | None:
         found = record.fingerprint.get(key, "nothing")
         if found != value:
             raise altered(run, f"{where}/{BOOT}", f"fingerprint has {key} {found[:64]}, the cell has {value[:64]}")
+    if run.facts.schema < _CHECKSUMS_SINCE and _NEWER in record.fingerprint.get("argv", ""):
+        raise altered(run, PLAN, f"is of schema {run.facts.schema}, without checksums; {where} is of a later version")
     version = _VERSION.search(record.files.get("kmsg", b""))
     if version and version[1].decode("utf-8", "replace") != run.facts.kernel.release:
         booted = version[1].decode("utf-8", "replace")
@@ -143,19 +154,21 @@ def _digests(record: BootRecord) -> Iterator[tuple[str, str, str]]:
         yield EXPECTED, digest_file(sent), expected.read_text(errors="replace").partition(" ")[0]
 
 
-def differences(stored: Any, fresh: Any, path: str = "") -> Iterator[str]:
+def differences(stored: Any, fresh: Any, path: str = "", *, words: bool = False) -> Iterator[str]:
     """What two verdict documents disagree about.
 
-    Text for readers is not compared, nor are figures that only one of them has: later versions read more of a boot.
+    Text for readers is compared with ``words`` only, and no figure is that only one of them has: later versions word
+    their sentences otherwise and read more of a boot.
     """
     if isinstance(stored, Mapping) and isinstance(fresh, Mapping):
         named = path.endswith(_FIGURES)
         for key in sorted(stored.keys() & fresh.keys() if named else stored.keys() | fresh.keys()):
-            if key not in _WORDS:
-                yield from differences(stored.get(key), fresh.get(key), f"{path}.{key}" if path else key)
+            if words or key not in _WORDS:
+                below = f"{path}.{key}" if path else key
+                yield from differences(stored.get(key), fresh.get(key), below, words=words)
     elif isinstance(stored, list) and isinstance(fresh, list) and len(stored) == len(fresh):
         for number, pair in enumerate(zip(stored, fresh, strict=True)):
-            yield from differences(*pair, f"{path}[{number}]")
+            yield from differences(*pair, f"{path}[{number}]", words=words)
     elif json_bytes(stored) != json_bytes(fresh):
         yield f"{path}: stored {_short(stored)}, judged {_short(fresh)}"
 
@@ -166,17 +179,24 @@ def _short(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Rejudged:
-    """``differences`` are those from the stored verdict, empty without one; ``before`` says whether there is one."""
+    """``differences`` are those from the stored verdict, empty without one; ``before`` says whether there is one.
+
+    ``worded`` tells that this version judged the run before, so that its sentences must be equal too.
+    """
 
     run: RunFolder
     verdict: Verdict
     before: bool
     differences: tuple[str, ...] = ()
+    worded: bool = False
 
     @property
     def exit_code(self) -> int:
-        """That of the verdict; a pass that differs from the stored verdict cannot be judged."""
-        return self.verdict.exit_code or (EXIT_CANNOT_JUDGE if self.differences else EXIT_PASS)
+        """That of the verdict, but a pass that differs from the stored verdict, or a verdict of this version that is
+        not the stored one, cannot be judged."""
+        if self.differences and (self.worded or self.verdict.exit_code == EXIT_PASS):
+            return EXIT_CANNOT_JUDGE
+        return self.verdict.exit_code
 
 
 def judge_run(run: RunFolder) -> Verdict:
@@ -221,7 +241,8 @@ def rejudge(path: Path) -> Rejudged:
     stored = run.stored_verdict()
     if stored is None:
         return Rejudged(run, verdict, before=False)
-    return Rejudged(run, verdict, True, tuple(differences(stored, verdict_document(verdict))))
+    worded = run.judged_by_this_code()
+    return Rejudged(run, verdict, True, tuple(differences(stored, verdict_document(verdict), words=worded)), worded)
 
 
 def results_of(run: RunFolder) -> list[CellResult]:
@@ -291,7 +312,11 @@ def _result(run: RunFolder, cell: PlannedCell, record: BootRecord | None) -> Cel
 
 
 def result_of(run: RunFolder, cell: PlannedCell, record: BootRecord) -> CellResult:
+    """Raises Altered where fio's counts disagree with what else was counted, on the virtual clock."""
     scenario, release = run.scenario, run.facts.kernel.release
-    return measured(
-        scenario.arms[cell.arm], cell.seed, record, scenario.loads.values(), scenario.windows, release=release
-    )
+    arm, loads = scenario.arms[cell.arm], scenario.loads.values()
+    result = measured(arm, cell.seed, record, loads, scenario.windows, release=release)
+    for load in loads if result.figures and scenario.clock is Clock.VIRTUAL else ():
+        for what in disagreements(record.files, arm.topology, load, result.figures):
+            raise altered(run, f"boots/{cell.boot}/out/{load.name}.json", f"fio counted {what}")
+    return result

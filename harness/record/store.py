@@ -6,7 +6,7 @@
                                scenario.yaml  a copy of the scenario file, for people
                                topologies/    copies of the topology files that it names
                                boots/NNN/     one folder per boot; valid once it contains boot.json
-                               effort.json    how long the run took
+                               effort.json    how long the run took, and what code judged it
                                verdict.json   written last; without it the run is unfinished
     <root>/<scenario>/latest                  symlink to the run that was judged last
 
@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from harness.judge.verdict import SCHEMA as VERDICT_SCHEMA
 from harness.judge.verdict import Verdict, verdict_document
 from harness.noise import Rule
 from harness.scenario.model import Scenario
-from lab.base.digest import canonical, digest_bytes
+from lab.base.digest import canonical, digest_bytes, digest_file
 from lab.base.errors import LabBroken, Misuse
 from lab.base.reading import read_regular
 from lab.base.record import BootRecord
@@ -52,7 +53,18 @@ _OWN = ("folder", "files")
 _BUILT = ("source:", "tree:", "mutant:")
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _VERDICT, _EFFORT = "verdict.json", "effort.json"
+_CODE = "code"
 _UNFIT_FOR_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
+
+
+@cache
+def own_code() -> str:
+    """The digest of this version's modules and data, on which the words of a verdict depend."""
+    root = Path(__file__).parents[2]
+    files = sorted(
+        file for part in ("harness", "lab") for kind in ("py", "json") for file in (root / part).rglob(f"*.{kind}")
+    )
+    return digest_bytes(canonical({str(file.relative_to(root)): digest_file(file) for file in files}))
 
 
 @dataclass(frozen=True)
@@ -157,7 +169,7 @@ class RunFolder:
 
     def finish(self, verdict: Verdict, *, elapsed: float) -> None:
         """Store the verdict and point ``latest`` to this run. ``elapsed`` in seconds of host time."""
-        write_json(self.path / _EFFORT, {"elapsed": elapsed})
+        write_json(self.path / _EFFORT, {"elapsed": elapsed, _CODE: own_code()})
         write_json(self.path / _VERDICT, verdict_document(verdict))
         link_atomic(self.path.parent / LATEST, self.path.name)
 
@@ -167,6 +179,11 @@ class RunFolder:
         if not isinstance(document, dict) or document.get("schema") != VERDICT_SCHEMA:
             return None
         return document
+
+    def judged_by_this_code(self) -> bool:
+        """Whether the stored verdict has the sentences that this version writes."""
+        effort = read_json(self.path / _EFFORT)
+        return isinstance(effort, dict) and effort.get(_CODE) == own_code()
 
     def elapsed(self) -> float | None:
         """Seconds from start to verdict; None when the run is unfinished."""
@@ -249,7 +266,6 @@ def load_run(path: Path) -> RunFolder:
             remedy="use the version of blklab that wrote it",
         )
     # Schema 1 has no checksums; all else is the same.
-    plain_facts = {**plain_facts, "schema": SCHEMA}
     plain_facts.pop(CHECKSUMS, None)
     try:
         facts, scenario = from_plain(RunFacts, plain_facts), from_plain(Scenario, plain_scenario)

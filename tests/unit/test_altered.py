@@ -13,6 +13,7 @@ import pytest
 
 from harness.record.judging import Altered, rejudge
 from harness.record.store import RunFolder, load_boot, save_boot, with_checksums
+from harness.scenario.model import Claim, Control
 from lab.base.digest import digest_bytes, digest_results
 from lab.base.errors import EXIT_CANNOT_JUDGE
 from tests.unit.test_store import GREEN, alter, boot, finished
@@ -82,6 +83,39 @@ def as_before_checksums(change: Callable[[RunFolder], None]) -> Callable[[RunFol
         edit("run.json", downgrade)(run)
 
     return edited
+
+
+def other_record(run: RunFolder, **changed: Any) -> None:
+    """Another record of the first boot, with a checksum that fits."""
+    record = load_boot(boot(run, "none", 1))
+    assert record is not None
+    save_boot(replace(record, **changed))
+
+
+def of_today(run: RunFolder) -> None:
+    record = load_boot(boot(run, "none", 1))
+    assert record is not None
+    other_record(run, fingerprint={**record.fingerprint, "argv": "QEMU -smp 1 -fw_cfg name=job,file=job.cpio"})
+
+
+def more_ios(run: RunFolder) -> None:
+    """fio's count of a load is larger by an amount that its latencies do not allow."""
+    record = load_boot(boot(run, "none", 1))
+    assert record is not None
+    solo = json.loads(record.files["solo.json"])
+    solo["jobs"][0]["read"]["total_ios"] *= 1000
+    files = {**record.files, "solo.json": json.dumps(solo).encode()}
+    other_record(run, files=files, digest=digest_results(files))
+
+
+def meant(run: RunFolder) -> None:
+    """What the scenario is about, in scenario.json alone, with checksums that fit."""
+    entries: list[Claim | Control] = [*run.scenario.claims, *run.scenario.controls]
+    rows = [{"ratio": entry.ratio.text, "expect": entry.expect.text} for entry in entries]
+    (run.path / "scenario.yaml").write_text(json.dumps({"claims": rows}))
+    edit("scenario.json", lambda model: model.update(meant=["busy-cpu"]))(run)
+    plan = with_checksums(run.facts, (run.path / "scenario.json").read_bytes())
+    (run.path / "run.json").write_text(json.dumps(plan))
 
 
 def without_seeds(plan: Any) -> None:
@@ -164,6 +198,15 @@ RELEASE = edit("run.json", lambda plan: plan["kernel"].update(release="6.12.1"))
         (as_one_seed, r"run.json: its seeds are 1, its command and scenario ask for 3"),
         (other_bounds, r"scenario.yaml: has no none\.\S+ / none\.\S+ >= 0.9, which scenario.json has"),
         (edit("run.json", lambda plan: plan.pop("checksums")), r"run.json: has no checksums"),
+        (
+            as_before_checksums(of_today),
+            r"run.json: is of schema 1, without checksums; boots/000 is of a later",
+        ),
+        (
+            more_ios,
+            r"boots/000/out/solo.json: fio counted \d+ I/Os of fast, \d+ ns each: more than 64 at a time are in",
+        ),
+        (meant, r"scenario.yaml: has another meant than scenario.json"),
         (lambda run: shutil.rmtree(boot(run, "red", 1)), r"boots/001/boot.json: is missing, and the run has a verdict"),
         (lambda run: (boot(run, "none", 1) / "out" / "solo.json").unlink(), r"boots/000/out/solo.json: is missing"),
         (

@@ -68,6 +68,16 @@ def test_times_of_the_cpu_are_in_ns_and_in_ticks_of_older_labs() -> None:
     assert (exact.idle, exact.cpus) == ((5 * 10**9 + 1) / (20 * 10**9), 2)
 
 
+@pytest.mark.parametrize(("resolution", "idle"), [(1, 10**10 + 1), (10**7, 12 * 10**9)])
+def test_no_cpu_is_idle_for_longer_than_the_window(resolution: int, idle: int) -> None:
+    """In ticks a little longer: the kernel takes iowait back."""
+    times = {"elapsed": 10**10, "idle": idle, "resolution": resolution}
+    with pytest.raises(MeasurementError, match=rf'"cpu.idle" is {idle} ns of {10**10} ns'):
+        samples(changed(SAMPLES, "cpu", to=times))
+    times["idle"] = 10**10 if resolution == 1 else 11 * 10**9
+    assert samples(changed(SAMPLES, "cpu", to=times)).idle == 1.0
+
+
 def test_rates_and_seeks_at_the_disks_are_those_of_the_window_alone() -> None:
     files = {"together.before.disks.json": BEFORE, "together.after.disks.json": AFTER}
     topology = load_topology("calibration-tcmu", near=Path())

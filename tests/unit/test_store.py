@@ -79,8 +79,14 @@ def test_a_verdict_that_was_tampered_with_does_not_agree(tmp_path: Path) -> None
     path = run.path / "verdict.json"
     path.write_text(path.read_text().replace('"FAIL"', '"PASS"'))
     again = rejudge(run.path)
-    assert (again.verdict.status, again.exit_code) == (Status.FAIL, EXIT_FAIL)
+    assert (again.verdict.status, again.exit_code) == (Status.FAIL, EXIT_CANNOT_JUDGE)
     assert any(one.startswith('status: stored "PASS", judged "FAIL"') for one in again.differences)
+    judged_by_another_version(run)
+    assert rejudge(run.path).exit_code == EXIT_FAIL
+
+
+def judged_by_another_version(run: RunFolder) -> None:
+    (run.path / "effort.json").write_text('{"code": "other", "elapsed": 1.0}')
 
 
 def test_a_pass_that_is_not_the_stored_verdict_cannot_be_judged(tmp_path: Path) -> None:
@@ -92,11 +98,19 @@ def test_a_pass_that_is_not_the_stored_verdict_cannot_be_judged(tmp_path: Path) 
     assert [one.split(":")[0] for one in again.differences] == ["claims[0].value.low"]
 
 
-def test_text_for_readers_is_not_compared(tmp_path: Path) -> None:
-    run = finished(tmp_path, GREEN)
+@pytest.mark.parametrize(("together", "words"), [(GREEN, "it keeps it"), ({"none": 5.0, "red": 5.0}, "it starves")])
+def test_sentences_are_compared_where_this_version_wrote_them(
+    tmp_path: Path, together: Mapping[str, float], words: str
+) -> None:
+    run = finished(tmp_path, together)
     path = run.path / "verdict.json"
-    path.write_text(path.read_text().replace("it keeps it", "other words"))
-    assert rejudge(run.path).differences == ()
+    path.write_text(path.read_text().replace(words, "other words"))
+    again = rejudge(run.path)
+    assert (again.exit_code, again.worded) == (EXIT_CANNOT_JUDGE, True)
+    assert again.differences == (f'claims[0].sentence: stored "other words", judged "{words}"',)
+    judged_by_another_version(run)
+    again = rejudge(run.path)
+    assert (again.exit_code, again.differences, again.worded) == (again.verdict.exit_code, (), False)
 
 
 def boot(run: RunFolder, arm: str, seed: int) -> Path:
