@@ -4,15 +4,17 @@
 import sys
 from pathlib import Path
 
+from harness.commands.common.options import tell
 from harness.patch.series import Branch, read_series
 from lab.base.cache import Cache
 from lab.base.process import run
-from lab.base.units import silent
 from lab.kernels import packaged
 
-branch = Branch(packaged.source_of("6.12", Cache.default(), tell=silent), Path(sys.argv[1]))
+branch = Branch(packaged.source_of("6.12", Cache.default(), tell=tell), Path(sys.argv[1]))
 tip = branch.base
-for number, patch in enumerate(read_series(Path(__file__).with_name("history.mbox"))):
+patches = read_series(Path(__file__).with_name("history.mbox"))
+for number, patch in enumerate(patches):
+    tell(f"commit {number + 1} of {len(patches)}: {patch.subject}")
     tip = branch.applied(patch, tip)
     name = f"change-{number}" if number else "good"
     run(["git", "-C", str(branch.folder), "update-ref", f"refs/tags/{name}", tip])
