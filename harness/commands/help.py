@@ -3,23 +3,25 @@
 
 import argparse
 
-import shtab
-
+from harness.commands.common.completion import SHELLS, VALUES, script
 from harness.commands.common.parser import build_parser
 from lab.base.errors import EXIT_PASS
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command, such as run or check selftest")
-    parser.add_argument("--completion", choices=("bash", "zsh", "fish"), help="print the completion script of a shell")
+    parser.add_argument("--completion", choices=SHELLS, help="print the completion script of a shell")
+    parser.add_argument("--values", choices=VALUES, help="print what may complete a word, for those scripts")
     parser.epilog = (
-        "Completion: source <(blklab help --completion bash); for fish: blklab help --completion fish | source"
+        'Completion: eval "$(blklab help --completion bash)", or zsh; for fish: blklab help --completion fish | source'
     )
 
 
 def execute(options: argparse.Namespace) -> int:
     if options.completion:
-        print(shtab.complete(build_parser(), options.completion))
+        print(script(build_parser(), options.completion))
+    elif options.values:
+        print("\n".join(VALUES[options.values](options.words)))
     else:
         build_parser(options.words).parse([*options.words, "--help"])
     return EXIT_PASS

@@ -209,7 +209,7 @@ def offers(cache: Cache, tell: Tell) -> tuple[Offer, ...]:
                 listed.setdefault(image.version, Offer(image.version, suite))
         except BlklabError as error:
             tell(f"{suite} is not listed: {error.message}")
-    listed.update((offer.version, offer) for offer in _offers_of_cache(cache))
+    listed.update((offer.version, offer) for offer in cached_offers(cache))
     return tuple(sorted(listed.values(), key=lambda offer: Release.parse(offer.version)))
 
 
@@ -254,7 +254,8 @@ def _no_range(text: str) -> Misuse:
     )
 
 
-def _offers_of_cache(cache: Cache) -> Iterator[Offer]:
+def cached_offers(cache: Cache) -> Iterator[Offer]:
+    """The kernels that were fetched."""
     for pin in read_pins(cache, "debian-"):
         if cache.find(store.KIND, pin.digest) is not None:
             image = pin.packages[0]

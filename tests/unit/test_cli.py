@@ -4,7 +4,6 @@
 import argparse
 import gc
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -288,16 +287,6 @@ def test_a_misspelt_word_gets_a_suggestion(
 ) -> None:
     assert main(words) == EXIT_MISUSE
     assert suggestion in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", "--completion", shell]) == 0
-    script = capsys.readouterr().out
-    assert all(word in script for command in COMMANDS for word in command)
-    assert "--kernel" in script or "-l kernel" in script
-    if shutil.which(shell):
-        subprocess.run([shell, "-n"], input=script.encode(), check=True)
 
 
 def test_a_run_without_paths_imports_no_networkx() -> None:

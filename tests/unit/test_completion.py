@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Completion scripts: every command, and values that ``blklab help --values`` prints."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.commands import GROUPS
+from harness.commands.common.completion import VALUES
+from lab.base.cache import Cache
+from lab.kernels import store
+from lab.packages.store import Pin, Pinned, write_pin
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "--completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(word.name in script for words in GROUPS.values() for word in words)
+    assert "--kernel" in script or "-l kernel" in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script.encode(), check=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("run shared-q", "shared-queue shared-queue-cpus shared-queue-deep shared-queue-tuning"),
+        ("show nvme-multipath-iop", "nvme-multipath-iopolicy"),
+        ("show sun-x4540-", "sun-x4540-raid6"),
+        ("run --kernel debian:5", "debian:5.10 debian:5.10.223-1"),
+        ("run shared-queue --arm one", "one-queue-mq-deadline"),
+        ("report results/", "results/held-tags/latest"),
+        ("compare --history held-t", "held-tags"),
+    ],
+)
+def test_a_shell_completes_values(line: str, completed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BLKLAB_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    (tmp_path / "results/held-tags/latest").mkdir(parents=True)
+    cache = Cache(tmp_path / "cache")
+    pin = Pin("debian-5.10", (Pinned("bullseye", "linux-image-5.10.0-32-amd64", "5.10.223-1", "0"),))
+    write_pin(cache, pin)
+    cache.entry(store.KIND, pin.digest, lambda folder: (folder / "image").touch())
+    words = line.split()
+    program = f"""eval "$(blklab help --completion bash)"
+COMP_WORDS=(blklab {line}); COMP_CWORD={len(words)}
+_shtab_blklab; echo "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(["bash", "-c", program], capture_output=True, check=True, text=True)
+    assert done.stdout.strip() == completed
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_completion_asks_for_values(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tried by hand in zsh 5.9 and fish 3.6."""
+    assert main(["help", "--completion", shell]) == 0
+    script = capsys.readouterr().out
+    asks = {"zsh": ": _blklab_values {}", "fish": "blklab help --values {} --"}[shell]
+    assert [kind for kind in VALUES if asks.format(kind) not in script] == []
