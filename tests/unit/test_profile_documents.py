@@ -170,3 +170,13 @@ def test_a_mail_has_as_many_lines_as_it_may_have() -> None:
     assert [len(profile_lines(wide, most)) for most in (16, 30)] == [16, 30]
     assert profile_lines(wide, 16)[-4].split() == ["45", "45", "other", "functions"]
     assert len(differential_lines(differential(wide, profile("kernel;f00 1 100")), 20)) == 20
+
+
+def test_twelve_lines_of_a_function_are_shown() -> None:
+    code = Code("vmlinux", "submit", 0x1000, {number: 100 * (1 + number) for number in range(15)})
+    own = {number: SourceLine("blk.c", number, "submit", f"line {number};") for number in range(15)}
+    text = by_line([Side(replace(BEFORE, code=(code,)), {code: own})])
+    # 1 to 15 an I/O: 120 in all, of which the twelve largest are 4 to 15.
+    assert text[0] == "submit: 120 instructions per I/O, by line"
+    assert [line.split()[0] for line in text[1:14]] == [*(f"+{number}" for number in range(15, 3, -1)), "+6"]
+    assert text[13].endswith("3 other lines")
