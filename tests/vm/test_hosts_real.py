@@ -64,9 +64,9 @@ def releases() -> tuple[str, ...]:
 def type_in(root: Path, command: str) -> subprocess.CompletedProcess[str]:
     """What the user types in the checkout. The mounts go with the process."""
     mounts = f"mount -t proc proc {root}/proc && mount --rbind /dev {root}/dev && mount -t sysfs sysfs {root}/sys"
-    debian, named = sources.debian(), ""
-    if root.name == UBUNTU:
-        named = f"BLKLAB_DEBIAN_MIRROR={debian.main} BLKLAB_DEBIAN_SECURITY_MIRROR={debian.security}"
+    # A minimal root names no security updates, without which a series has an older newest package.
+    debian = sources.debian()
+    named = f"BLKLAB_DEBIAN_MIRROR={debian.main} BLKLAB_DEBIAN_SECURITY_MIRROR={debian.security}"
     line = f"cd /home/{USER}/blklab && {named} PIP_CERT=/etc/ssl/certs/ca-certificates.crt {command}"
     inside = ["unshare", "-m", "sh", "-c", f'{mounts} && exec chroot {root} su {USER} -c "$0"', line]
     return subprocess.run(inside, check=False, capture_output=True, text=True)
