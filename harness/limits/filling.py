@@ -71,9 +71,10 @@ class Flow:
     fixed: Mapping[FlowElement, float]
     choices: tuple[FlowChoice, ...] = ()
 
-    def elements(self) -> set[FlowElement]:
-        """Everything that it goes through."""
-        return {*self.fixed, *(element for choice in self.choices for way in choice.ways for element in way)}
+    def elements(self) -> tuple[FlowElement, ...]:
+        """Everything that it goes through, in the same order at each start of Python."""
+        chosen = (element for choice in self.choices for way in choice.ways for element in way)
+        return tuple(dict.fromkeys((*self.fixed, *chosen)))
 
 
 @dataclass(frozen=True)

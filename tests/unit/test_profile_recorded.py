@@ -61,6 +61,8 @@ def test_a_profile_is_made_once_and_read_back_as_it_was(lab: Lab) -> None:
     assert first.ios == Fraction(100)
     assert first.costs == profile(BEFORE).costs
     assert lab.boots == 1
+    # Folders of before are found again by names of 24 digits.
+    assert [len(folder.name) for folder in (lab.run.path.parent / recorded.FOLDER).iterdir()] == [24]
 
 
 def test_a_profiled_boot_with_other_results_is_refused(lab: Lab) -> None:
