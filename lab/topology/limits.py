@@ -119,10 +119,15 @@ def handler_memory(luns: int) -> int:
     return _GUEST_MEMORY + luns * _RING_MEMORY
 
 
-def refusals(topology: Topology) -> Iterator[Refusal]:
-    """Everything in a topology that its devices cannot do. All references in it must be valid."""
+def refusals(topology: Topology, *, any_clock: bool = False) -> Iterator[Refusal]:
+    """Everything in a topology that its devices cannot do. All references in it must be valid.
+
+    ``any_clock``: without what a clock with other devices allows (``emulated.emulated``: NVMe, two CPUs).
+    """
     inside = emulated.walked(topology, _disk_reasons, _hba_reasons, _lun_reasons)
     yield from emulated.refused(topology) if topology.emulated else inside
+    if not (topology.emulated or any_clock):
+        yield from _surplus_queues(topology)
     for stack in topology.stacks.values():
         for reason in _stack_reasons(stack, topology):
             yield Refusal("stack", stack.name, reason)
@@ -234,11 +239,17 @@ def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
 def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     if hba.cmd_per_lun > hba.can_queue:
         yield f"cmd_per_lun {hba.cmd_per_lun} exceeds can_queue {hba.can_queue}"
-    # blk_mq_alloc_tag_set() makes no more than nr_cpu_ids for a device with one map (4.19 to 7.2).
-    if hba.hw_queues > (cpus := topology.processors.cpus):
-        yield f"hw_queues {hba.hw_queues}: the kernel makes no more queues than CPUs, and the guest has {cpus}"
     yield from _own_reasons(hba, topology)
     yield from _company_reasons(hba, topology)
+
+
+def _surplus_queues(topology: Topology) -> Iterator[Refusal]:
+    # blk_mq_alloc_tag_set() makes no more than nr_cpu_ids for a device with one map (4.19 to 7.2).
+    cpus = topology.processors.cpus
+    for hba in topology.hbas.values():
+        if hba.hw_queues > cpus:
+            reason = f"hw_queues {hba.hw_queues}: the kernel makes no more queues than CPUs, and the guest has {cpus}"
+            yield Refusal("hba", hba.name, reason)
 
 
 def _own_reasons(hba: Hba, topology: Topology) -> Iterator[str]:

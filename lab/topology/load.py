@@ -106,7 +106,7 @@ def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogu
     places = {"disk": disk_rows, "hba": hba_rows, "lun": lun_rows, "stack": stack_rows}
     if len(problems.found) > before:
         return None
-    for refusal in refusals(topology):
+    for refusal in refusals(topology, any_clock=True):
         places[refusal.kind][refusal.name].add("", str(refusal))
     return topology if len(problems.found) == before else None
 

@@ -23,6 +23,7 @@ from harness.run.plan import expand, guest_job
 from harness.scenario.model import Clock, Load, Status
 from lab.base.errors import InputErrors
 from lab.base.record import BootRecord, Outcome
+from lab.topology.model import Driver
 from tests.unit.analysis_samples import SOLO, TOGETHER, cell, claim, control, ratio, scenario
 from tests.unit.format_samples import FACTS
 from tests.unit.scenario_text import GOOD, load
@@ -178,6 +179,27 @@ def test_what_a_scenario_of_the_wall_clock_may_say(tmp_path: Path) -> None:
     quick = GOOD.replace("{scheduler: none}", "{scheduler: none, io_timeout: 4000}")
     assert load(quick.replace("seeds: 2", "pause: 9s"), tmp_path).pause == 9 * 10**9
     assert "twice the request timeout" in mistakes(quick.replace("seeds: 2", "pause: 8s"), tmp_path)
+
+
+QUEUES = """\
+topology:
+  topology: queues
+  memory: 512M
+  disks: {p0: {size: 1G, service: 1ms}, p1: {size: 1G, service: 1ms}}
+  hbas: {h: {driver: null_blk, can_queue: 64, hw_queues: 2}}
+  luns: {p0: {hba: h, disks: [p0]}, p1: {hba: h, disks: [p1]}}"""
+
+
+def test_hardware_queues_are_counted_against_the_cpus_of_the_clock(tmp_path: Path) -> None:
+    text = GOOD.replace("topology: neighbours", QUEUES).replace("cmd_per_lun: 64", "can_queue: 32")
+    text = text.replace("limited: {hba.cmd_per_lun: 16}", "limited: {hba.can_queue: 16}")
+    arms = load(wall(text), tmp_path).arms.values()
+    assert {(hba.driver, hba.hw_queues) for arm in arms for hba in arm.topology.hbas.values()} == {(Driver.NVME, 2)}
+    said = "arm shared: hba h: hw_queues 2: the kernel makes no more queues than CPUs, and the guest has 1"
+    assert said in mistakes(text, tmp_path)
+    assert "hw_queues 3: the machine has 2 processors" in mistakes(
+        wall(text).replace("hw_queues: 2", "hw_queues: 3"), tmp_path
+    )
 
 
 def test_scatter_of_boots_and_of_windows_are_separated() -> None:
