@@ -8,18 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.commands.common import options as shared
-from harness.commands.common.boots import (
-    add_kernels,
-    bench_of,
-    elsewhere,
-    every_scenario,
-    kernels,
-    refuse_ranges,
-    specs,
-)
+from harness.commands.common.boots import add_kernels, bench_of, every_scenario, kernels, refuse_ranges, specs
 from harness.commands.common.choice import chosen_by
 from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
 from harness.limits.load import load_scenario
+from harness.matrix.cluster import elsewhere
 from harness.matrix.driver import MatrixPlan, cells_of, read_shard, run_matrix
 from harness.matrix.merge import merge, parts
 from harness.patch.choice import Sources, choice_lines
@@ -76,7 +69,7 @@ def execute(options: argparse.Namespace) -> int:
     found = kernels(specs(_named(options), bench.lab.cache), bench.lab.cache, refresh=options.refresh)
     plan = MatrixPlan(scenarios, found, options.seeds, options.shard, _command(options))
     try:
-        with elsewhere(options.dask) as cluster, progress(console_of(stderr=True)) as listener:
+        with elsewhere(options.dask, shared.tell) as cluster, progress(console_of(stderr=True)) as listener:
             folder = run_matrix(replace(bench, cluster=cluster), plan, listener)
     except (LabBroken, KeyboardInterrupt):
         shared.tell("interrupted: run the same command again to resume")

@@ -10,15 +10,15 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from harness.base.files import writing
 from harness.matrix.worker import CHUNK, Booted, Lacks, Order, Unfit, boot_here, code_digest, receive, unpack
-from harness.run.boots import Lanes, Stopped
+from harness.run.boots import Lanes, Stopped, Turns
 from lab.base.digest import known_digest
 from lab.base.errors import LabBroken, Misuse
 from lab.base.record import BootRecord
@@ -32,6 +32,16 @@ _CONNECT = 15
 _POLL = 0.5
 _PATIENCE = 300.0
 """Seconds without any worker after which a boot fails."""
+
+
+@contextmanager
+def elsewhere(address: str | None, tell: Tell) -> Iterator[Turns | None]:
+    """Turns on the Dask cluster at ``address``; None for this host."""
+    if address is None:
+        yield None
+    else:
+        with closing(connect(address, tell)) as cluster:
+            yield Turns(cluster.lanes(), boot=cluster.run_job)
 
 
 def connect(address: str, tell: Tell) -> "Cluster":

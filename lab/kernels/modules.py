@@ -7,7 +7,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -26,6 +26,7 @@ _DECOMPRESS: Mapping[str, Callable[[bytes], bytes]] = {
 # A pattern may have blanks in it (Ubuntu's 4.15 to 5.0).
 _PLAIN_ALIAS = re.compile(r"^alias ([^\s:]+) (?:.* )?(\S+)$", re.MULTILINE)
 _CPU_ALIAS = re.compile(r"^alias cpu:.* (\S+)$", re.MULTILINE)
+_SUFFIX = re.compile(r"\.ko(\.xz|\.zst|\.gz)?$")
 _SIGNED = b"~Module signature appended~\n"
 _SIGNATURE = struct.Struct(">8xI")
 """Eight bytes of kinds and padding, then the length of the signature in front of it."""
@@ -44,7 +45,7 @@ class Closure:
 def module_name(path: Path | str) -> str:
     """The name under which the kernel knows a module: ``dm-mod.ko.xz`` is ``dm_mod``."""
     name = str(path).rpartition("/")[2]
-    return re.sub(r"\.ko(\.xz|\.zst|\.gz)?$", "", name).replace("-", "_")
+    return _SUFFIX.sub("", name).replace("-", "_")
 
 
 def module_closure(kernel: Kernel, names: Iterable[str]) -> Closure:
@@ -103,13 +104,25 @@ def unsigned(module: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class _Index:
-    """depmod's tables by module name: file, line of hard dependencies, soft ones, aliases."""
+    """depmod's tables in the folder ``modules`` by module name: file, line of hard dependencies, soft ones."""
 
+    modules: Path
     files: Mapping[str, str]
     needs: Mapping[str, str]
     soft: Mapping[str, tuple[str, ...]]
-    aliases: Mapping[str, tuple[str, ...]]
     builtin: frozenset[str]
+
+    @cached_property
+    def aliases(self) -> Mapping[str, tuple[str, ...]]:
+        """Plain names (no bus patterns) to the modules behind them that any CPU can load; few modules need them."""
+        text = "\n".join(_lines_if_any(self.modules / "modules.alias"))
+        cpu_bound = set(_CPU_ALIAS.findall(text))
+        aliases = dict[str, tuple[str, ...]]()
+        for alias, module in _PLAIN_ALIAS.findall(text):
+            if module not in cpu_bound:
+                name = module_name(alias)
+                aliases[name] = (*aliases.get(name, ()), module)
+        return aliases
 
     def add(self, name: str, load: dict[str, None]) -> None:
         """Append ``name`` to ``load``, after its dependencies."""
@@ -132,7 +145,7 @@ def _index(modules: Path) -> _Index:
         name = module_name(target)
         files[name], needs[name] = target, listed
     builtin = frozenset(map(module_name, _lines_if_any(modules / "modules.builtin")))
-    return _Index(files, needs, _soft(modules), _aliases(modules), builtin)
+    return _Index(modules, files, needs, _soft(modules), builtin)
 
 
 def _soft(modules: Path) -> Mapping[str, tuple[str, ...]]:
@@ -143,18 +156,6 @@ def _soft(modules: Path) -> Mapping[str, tuple[str, ...]]:
             before = takewhile(lambda word: word != "post:", words[words.index("pre:") + 1 :])
             soft[words[1]] = tuple(map(module_name, before))
     return soft
-
-
-def _aliases(modules: Path) -> Mapping[str, tuple[str, ...]]:
-    """Plain names (no bus patterns) to the modules behind them that any CPU can load."""
-    text = "\n".join(_lines_if_any(modules / "modules.alias"))
-    cpu_bound = set(_CPU_ALIAS.findall(text))
-    aliases = dict[str, tuple[str, ...]]()
-    for alias, module in _PLAIN_ALIAS.findall(text):
-        if module not in cpu_bound:
-            name = module_name(alias)
-            aliases[name] = (*aliases.get(name, ()), module)
-    return aliases
 
 
 def _lines_if_any(path: Path) -> list[str]:

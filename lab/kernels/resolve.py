@@ -3,13 +3,14 @@
 
 import platform
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
 from lab.base.units import Tell, silent
-from lab.kernels import debian, local, packaged, tree, ubuntu
+from lab.kernels import local
 from lab.kernels.model import Kernel
 
 DEFAULT = "distro"
@@ -33,17 +34,18 @@ class Provider(Protocol):
     def __call__(self, wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel: ...
 
 
-PROVIDERS: Mapping[str, Provider] = {
-    "debian:": debian.resolve,
-    "ubuntu:": ubuntu.resolve,
-    "distro": ubuntu.resolve_distro,
-    "path:": local.resolve_path,
-    "tree:": tree.resolve,
-    "source:": packaged.resolve,
-    "mutant:": packaged.resolve_mutant,
-    "mainline:": ubuntu.resolve_mainline,
-    "host": local.resolve_host,
+PROVIDERS: Mapping[str, tuple[str, str]] = {
+    "debian:": ("debian", "resolve"),
+    "ubuntu:": ("ubuntu", "resolve"),
+    "distro": ("ubuntu", "resolve_distro"),
+    "path:": ("local", "resolve_path"),
+    "tree:": ("tree", "resolve"),
+    "source:": ("packaged", "resolve"),
+    "mutant:": ("packaged", "resolve_mutant"),
+    "mainline:": ("ubuntu", "resolve_mainline"),
+    "host": ("local", "resolve_host"),
 }
+"""Module and function. A module is imported only when its form is used."""
 
 
 def check(spec: str) -> None:
@@ -69,7 +71,9 @@ def resolve(spec: str, cache: Cache, *, refresh: bool = False, tell: Tell = sile
 def _provider(spec: str) -> tuple[Provider, str]:
     """With what follows the colon. Raises Misuse."""
     name, colon, wanted = (spec or DEFAULT).partition(":")
-    provider = PROVIDERS.get(name + colon)
-    if provider is None or bool(colon) != bool(wanted):
+    place = PROVIDERS.get(name + colon)
+    if place is None or bool(colon) != bool(wanted):
         raise Misuse(f'"{spec}" is not a kernel that blklab knows', remedy="use one of:\n    " + "\n    ".join(FORMS))
+    module, function = place
+    provider: Provider = getattr(import_module(f"lab.kernels.{module}"), function)
     return provider, wanted

@@ -52,10 +52,16 @@ class Toolset:
 
 @dataclass(frozen=True)
 class Tools:
-    """An unpacked toolset. A program can be started as ``folder / name``."""
+    """An unpacked toolset."""
 
-    folder: Path
+    unpacked: Path
     pin: Pin
+
+    @property
+    def folder(self) -> Path:
+        """A program can be started as ``folder / name``. Raises LabBroken when a file of the toolset was damaged."""
+        _demand_once(self.unpacked)
+        return self.unpacked
 
 
 def wanted() -> bool:
@@ -73,7 +79,7 @@ def is_cached(cache: Cache, toolset: Toolset) -> bool:
 
 
 def fetch(cache: Cache, toolset: Toolset, tell: Tell) -> Tools:
-    """The toolset from the cache, downloaded if necessary. Raises LabBroken, also when a file of it was damaged."""
+    """The toolset from the cache, downloaded if necessary. Raises LabBroken."""
     with part_of_the_lab(f"{toolset.name} of {SUITE}"):
         tree = unpacked(
             cache,
@@ -83,7 +89,6 @@ def fetch(cache: Cache, toolset: Toolset, tell: Tell) -> Tools:
             kind=KIND,
             finish=partial(_finish, toolset),
         )
-    _demand_once(tree.folder)
     return Tools(tree.folder, tree.pin)
 
 

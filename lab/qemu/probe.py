@@ -2,16 +2,18 @@
 """Which QEMU is used, its version, devices and firmware."""
 
 import functools
+import json
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import process
 from lab.base.cache import Cache
-from lab.base.contents import lasting_digest
+from lab.base.contents import demand_intact, lasting_digest
 from lab.base.digest import digest_bytes
 from lab.base.errors import LabBroken, Misuse
 from lab.base.units import Tell, silent
@@ -20,9 +22,12 @@ from lab.packages.tools import QEMU as PROGRAM
 
 OVERRIDE, HOST = "BLKLAB_QEMU", "host"
 OLDEST = (7, 2)
+KIND = "answers"
 FAST_FIRMWARE = "qboot.rom"
 # Files that QEMU puts into a guest started by -kernel, with either firmware.
 _GUEST_CODE = (FAST_FIRMWARE, "bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "linuxboot.bin", "kvmvapic.bin")
+_QUESTIONS = (("--version",), ("-device", "help"), ("-L", "help"))
+_ANSWERS = "answers.json"
 _PROBE_SECONDS = 30.0
 _VERSION = re.compile(r"QEMU emulator version (\d+)\.(\d+)\.(\d+)(?: \((.*)\))?")
 _DEVICE = re.compile(r'^name "([^"]+)"', re.MULTILINE)
@@ -104,29 +109,45 @@ def _probe(path: Path, program: Path, libraries: str, mtime_ns: int, size: int) 
 
     ``libraries`` is the digest of the packages that its libraries are of, in hex, as far as they are known.
     """
-    with ThreadPoolExecutor() as pool:
-        devices, folders = (pool.submit(_ask, path, word, "help") for word in ("-device", "-L"))
-        version, package = parse_version(_ask(path, "--version"))
+    answers = _kept_answers(path, libraries) if libraries else _ask(path)
+    version, package = parse_version(next(answers))
     if version < OLDEST:
         text, oldest = ".".join(map(str, version)), ".".join(map(str, OLDEST))
         raise LabBroken(
             f"{path} is QEMU {text}, blklab needs {oldest} or later",
             remedy=f"name a later one in {OVERRIDE}, or {_installation()}",
         )
-    firmware = _guest_code(folders.result())
+    devices, firmware = parse_devices(next(answers)), _guest_code(next(answers))
     return Qemu(
         path=path,
         version=version,
         package=package,
-        devices=parse_devices(devices.result()),
+        devices=devices,
         firmware=FAST_FIRMWARE if FAST_FIRMWARE in {file.name for file in firmware} else None,
         digest=digest_bytes(b"".join(map(bytes.fromhex, (*map(lasting_digest, (program, *firmware)), libraries)))),
     )
 
 
-def _ask(path: Path, *words: str) -> str:
-    done = process.run([str(path), *words], timeout=_PROBE_SECONDS, hint=f"reinstall QEMU, or correct {OVERRIDE}")
-    return done.stdout.decode(errors="replace")
+def _kept_answers(path: Path, libraries: str) -> Iterator[str]:
+    """As ``_ask``, of the lab's own QEMU: it always gives the same answers, and asking takes 60 ms of CPU time."""
+
+    def fill(into: Path) -> None:
+        (into / _ANSWERS).write_text(json.dumps(list(_ask(path))))
+
+    entry = Cache.default().entry(KIND, digest_bytes(f"{path} {libraries}".encode()), fill)
+    yield from json.loads(demand_intact(entry / _ANSWERS).read_bytes())
+
+
+def _ask(path: Path) -> Iterator[str]:
+    """The answers to ``_QUESTIONS``. Raises LabBroken at one that is not answered."""
+
+    def answer(words: tuple[str, ...]) -> str:
+        done = process.run([str(path), *words], timeout=_PROBE_SECONDS, hint=f"reinstall QEMU, or correct {OVERRIDE}")
+        return done.stdout.decode(errors="replace")
+
+    with ThreadPoolExecutor() as pool:
+        answers = pool.map(answer, _QUESTIONS)
+    yield from answers
 
 
 def _guest_code(listed: str) -> tuple[Path, ...]:

@@ -297,6 +297,15 @@ def test_a_run_without_paths_imports_no_networkx() -> None:
     assert python(program).returncode == 0
 
 
+def test_a_run_imports_neither_clusters_nor_builds_nor_exports() -> None:
+    program = (
+        "import sys, harness.commands.run\n"
+        "unused = ('harness.matrix', 'lab.kernels.tree', 'lab.kernels.ubuntu', 'xml.etree', 'tomllib')\n"
+        "sys.exit(any(name in sys.modules for name in unused))"
+    )
+    assert python(program).returncode == 0
+
+
 def test_garbage_is_collected_again_after_the_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code_of(monkeypatch, gc.isenabled) == 1
     assert main(["trail"]) == MISUSE

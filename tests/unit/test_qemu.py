@@ -16,7 +16,7 @@ from lab.qemu import kvm as module
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv, machine_argv
 from lab.qemu.clock import VirtualClock, WallClock
 from lab.qemu.kvm import Kvm, KvmState, accelerator, doubt_of, of, prove_kvm
-from lab.qemu.probe import Qemu, find_qemu, parse_devices, parse_version
+from lab.qemu.probe import Qemu, _kept_answers, find_qemu, parse_devices, parse_version
 
 DEVICES = """\
 Storage devices:
@@ -75,6 +75,22 @@ def test_the_override_is_used_and_asked_again_when_it_is_replaced(fake: Path) ->
     assert find_qemu().version == (9, 1, 2)
     write(fake, "10.0.3")
     assert find_qemu().version == (10, 0, 3)
+
+
+def test_the_answers_of_one_set_of_packages_are_kept(
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
+    first = list(_kept_answers(fake, "packages"))
+    write(fake, "10.0.3")
+    assert list(_kept_answers(fake, "packages")) == first == [*_answers("9.1.2", fake)]
+    assert list(_kept_answers(fake, "others")) == [*_answers("10.0.3", fake)]
+
+
+def _answers(version: str, path: Path) -> Iterator[str]:
+    yield f"QEMU emulator version {version} (Debian 1:{version}+dfsg-1)\nCopyright ...\n"
+    yield 'name "nvme", bus PCI\n'
+    yield f"{path.parent}\n"
 
 
 def test_digests_cover_firmware_and_program(fake: Path) -> None:

@@ -56,6 +56,16 @@ def test_a_program_starts_by_its_own_loader_and_libraries(repository: Repository
 
 @needs_apt
 @pytest.mark.usefixtures("own_lock")
+def test_a_damaged_toolset_is_refused_when_it_is_used(repository: Repository, cache: Cache) -> None:
+    publish(repository, f"a{FOLDER}\0b".encode())
+    (fetch(cache, SPEAK, print).unpacked / "usr/bin/speak").write_bytes(b"damaged")
+    speak = fetch(Cache(cache.root), SPEAK, print)
+    with pytest.raises(LabBroken, match="usr/bin/speak is damaged"):
+        _ = speak.folder
+
+
+@needs_apt
+@pytest.mark.usefixtures("own_lock")
 @pytest.mark.parametrize("program", [b"without the folder\0", f"{FOLDER}\0{FOLDER}\0".encode()])
 def test_a_program_that_cannot_be_sealed_is_not_kept(program: bytes, repository: Repository, cache: Cache) -> None:
     publish(repository, program)

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from harness.base.files import write_atomic
 from harness.commands.common import options as shared
-from harness.commands.common.boots import bench_of, elsewhere, every_scenario, watched
+from harness.commands.common.boots import bench_of, every_scenario, watched
 from harness.limits.load import load_scenario
+from harness.matrix.cluster import elsewhere
 from harness.scenario.model import Scenario
 from harness.studies.mutation.campaign import SEED, MutantCampaign, cheap
 from harness.studies.mutation.kernel import build_schemata, generate
@@ -56,7 +57,7 @@ def execute(options: argparse.Namespace) -> int:
     generated = generate(source)
     kernel = build_schemata(generated, bench.lab.cache, shared.tell)
     chosen = [load_scenario(name, search=shared.SCENARIOS) for name in options.scenarios]
-    with elsewhere(options.dask) as others, watched() as listener:
+    with elsewhere(options.dask, shared.tell) as others, watched() as listener:
         boots = MutantBench(replace(bench, watch=lambda: nullcontext(listener), cluster=others), kernel)
         arms = tuple(_references(boots, chosen or filter(cheap, every_scenario())))
         root = bench.store.root / kernel.digest[:16]

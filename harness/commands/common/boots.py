@@ -2,19 +2,17 @@
 """What commands that boot begin with: results, lab, scenarios and kernels."""
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import NoReturn
 
 from harness.commands.common.options import SCENARIOS, given, results_root, tell
 from harness.limits.load import load_scenario
-from harness.matrix.cluster import connect
 from harness.record.store import RunFolder, Store
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.progress import progress
 from harness.run.bench import Bench, turns_of_host
-from harness.run.boots import Turns
 from harness.run.events import Listener
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
@@ -80,16 +78,6 @@ def bench_of(options: argparse.Namespace, folder: str = "") -> Bench:
 def watched() -> AbstractContextManager[Listener]:
     """A listener that shows progress on standard error."""
     return progress(console_of(stderr=True))
-
-
-@contextmanager
-def elsewhere(address: str | None) -> Iterator[Turns | None]:
-    """Turns on the Dask cluster at ``address``; None for this host."""
-    if address is None:
-        yield None
-    else:
-        with closing(connect(address, tell)) as cluster:
-            yield Turns(cluster.lanes(), boot=cluster.run_job)
 
 
 FORMS = 'specs separated by spaces, ranges ("debian:6.12 .. debian:7.3", the newest of each series) and debian:all'

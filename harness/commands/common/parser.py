@@ -3,7 +3,6 @@
 
 import argparse
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -119,7 +118,7 @@ class _Version(argparse.Action):
 def version() -> str:
     """The version in pyproject.toml: blklab runs from its checkout."""
     text = (Path(__file__).parents[3] / "pyproject.toml").read_text()
-    return str(tomllib.loads(text)["project"]["version"])
+    return text.partition('\nversion = "')[2].partition('"')[0]
 
 
 def build_parser(wanted: Sequence[str] | None = None) -> Parser:
