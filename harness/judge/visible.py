@@ -22,6 +22,19 @@ TOO_BUSY = (
 )
 _PLAYED = re.compile(r"\(([\w-]+)\)$")
 """The machine's driver, as ``blklab capture`` adds it to the model of a controller."""
+_LOCK = r"\w*(?:spin|seq)_?(?:un|try)?lock\w*|\w*mutex\w*|(?:down|up)_(?:read|write|interruptible|killable|trylock)\w*"
+_PARALLEL = {
+    "locks": rf"{_LOCK}|rw_semaphore|(?:raw_)?(?:read|write)_(?:(?:un|try)?lock|seq)\w*|rwlock\w*",
+    "atomics": r"atomic(?:64|_long)?_\w+|refcount_\w+|percpu_ref\w*|this_cpu_\w+|\w*cmpxchg\w*|(?:set|clear)_bit\w*"
+    r"|test_and_\w+_bit\w*",
+    "memory barriers": r"[rw]?mb(?=\()|smp_\w*mb\w*|smp_(?:load|store)_\w+|READ_ONCE|WRITE_ONCE|\w*rcu_\w+",
+    "the layout of a struct": r"____cacheline_\w*aligned\w*|__cacheline_group_\w+",
+}
+"""Code whose cost or effect needs several CPUs, by the words of a changed line."""
+_CODE = {kind: re.compile(rf"\b(?:{words})\b") for kind, words in _PARALLEL.items()}
+_STRUCT = re.compile(r"(?:@@.*@@)? (?:typedef )?(?:struct|union)\b[\w ]*\{")
+_CHANGED = re.compile(r"[+-](?!\s*(?:\*|/[*/]))")
+_FILE = re.compile(r"(?:---|\+\+\+) [ab]/(\S+)")
 
 
 def cannot_show(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> str:
@@ -134,3 +147,28 @@ def _drivers(scenario: Scenario) -> str:
         f"the machine's driver {driver}: {hba.driver} with {hba.tags} tags plays it, which is other code"
         for driver, hba in played.items()
     )
+
+
+def unseen_change(diff: str, scenarios: Iterable[Scenario]) -> str:
+    """What a diff changes that no scenario with one CPU shows, in one line; empty where one has several."""
+    changes = dict.fromkeys(_parallel_changes(diff))
+    arms = (arm for scenario in scenarios for arm in scenario.arms.values())
+    if not changes or any(arm.topology.processors.several for arm in arms):
+        return ""
+    kinds = {kind: [file for each, file in changes if each == kind] for kind, _ in changes}
+    named = ", ".join(f"{kind} ({', '.join(files)})" for kind, files in kinds.items())
+    return f"the series changes {named}; a scenario with machine: {{cpus: N}} counts it"
+
+
+def _parallel_changes(diff: str) -> Iterator[tuple[str, str]]:
+    """The kinds of code in changed lines, each with its file. A struct that is new has no layout of before."""
+    file, in_struct = "", False
+    for line in diff.splitlines():
+        if match := _FILE.match(line):
+            file, in_struct = match[1], False
+        elif line.startswith("@@") or re.match(r"[ +-][^\s#]", line):
+            in_struct = _STRUCT.match(line) is not None
+        elif in_struct and _CHANGED.match(line) and ";" in line:
+            yield "the layout of a struct", file
+        if not match and file.endswith((".c", ".h")) and _CHANGED.match(line):
+            yield from ((kind, file) for kind, words in _CODE.items() if words.search(line))

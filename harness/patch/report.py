@@ -16,6 +16,7 @@ from harness.report.words import LEGEND, MARKS
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS
 
 WIDTH, LINES = 76, 40
+_UNSEEN = "no difference visible with one CPU"
 _FINDINGS, _CHANGES, _PROFILE = 3, 4, 6
 _FUNCTION_COLUMN = "calls  function"
 
@@ -33,7 +34,8 @@ def verdict_line(result: MeasuredSeries) -> str:
     names = [outcome.scenario for outcome in result.outcomes if outcome.effect is effect] if effect else []
     judged = sum(outcome.judged for outcome in result.outcomes)
     about = f"{plural(judged, 'claim')} of {plural(len(result.outcomes), 'scenario')} judged on both"
-    return f"{(effect or 'same').upper()}  {', '.join([*names, about])}"
+    same = _UNSEEN if result.unseen else "same"
+    return f"{(effect or same).upper()}  {', '.join([*names, about])}"
 
 
 def summary(result: MeasuredSeries) -> Iterator[str]:
@@ -49,7 +51,9 @@ def summary(result: MeasuredSeries) -> Iterator[str]:
 
 def _hidden(result: MeasuredSeries) -> Iterator[str]:
     """What no verdict of a scenario contains."""
-    return (f"not visible in {it.scenario}: {it.unseen}" for it in result.outcomes if it.unseen)
+    if result.unseen:
+        yield f"not visible with one CPU: {result.unseen}"
+    yield from (f"not visible in {it.scenario}: {it.unseen}" for it in result.outcomes if it.unseen)
 
 
 def reply(patches: Sequence[Patch], result: MeasuredSeries, profile: Differential | None, command: str) -> str:
@@ -88,7 +92,7 @@ def _table(result: MeasuredSeries) -> Iterator[str]:
     rows = [(outcome.scenario, change) for outcome in result.outcomes for change in outcome.moved]
     rows.sort(key=lambda row: row[1].difference() is not Difference.MARKED)
     if not rows:
-        yield "No figure of both differs."
+        yield f"Figures: {_UNSEEN}." if result.unseen else "No figure of both differs."
         return
     yield f"{'base':>10} {'change':>8}   {'series':>10}  figure"
     for scenario, change in rows[:_CHANGES]:

@@ -152,6 +152,9 @@ class Branch:
         tree = self._git("write-tree", extra=index).strip()
         return self._commit(tree, patch.title, onto)
 
+    def diff(self, old: str, new: str) -> str:
+        return self._git("diff", "--no-renames", "--no-ext-diff", old, new, extra={})
+
     def text(self, commit: str, path: str) -> str:
         done = run(self._words("cat-file", "blob", f"{commit}:{path}"), accept=(0, 128))
         return done.stdout.decode(errors="replace")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
 
+from harness.judge.visible import unseen_change
 from harness.patch.judgement import Effect, Outcomes, outcomes, worst
 from harness.patch.series import Branch, Patch
 from harness.profile.differential import Differential, differential
@@ -37,12 +38,13 @@ class SeriesKernel:
 
 @dataclass(frozen=True)
 class MeasuredSeries:
-    """Two steps under every scenario, and the minutes that measuring took."""
+    """Two steps under every scenario, and the minutes that measuring took. ``unseen`` is what one CPU does not show."""
 
     base: SeriesKernel
     series: SeriesKernel
     outcomes: tuple[Outcomes, ...]
     minutes: float = 0.0
+    unseen: str = ""
 
     @property
     def effect(self) -> Effect | None:
@@ -80,7 +82,9 @@ class Study:
     def compare(self, base: SeriesKernel, series: SeriesKernel, scenarios: Sequence[Scenario]) -> MeasuredSeries:
         began = monotonic()
         pairs = [[self._measure(scenario, step.kernel) for step in (base, series)] for scenario in scenarios]
-        return MeasuredSeries(base, series, tuple(outcomes(*pair) for pair in pairs), (monotonic() - began) / 60)
+        found, minutes = tuple(outcomes(*pair) for pair in pairs), (monotonic() - began) / 60
+        unseen = unseen_change(self.branch.diff(base.commit, series.commit), scenarios)
+        return MeasuredSeries(base, series, found, minutes, unseen)
 
     def _measure(self, scenario: Scenario, kernel: Kernel) -> RunFolder:
         arms = tuple(name for name in self.arms if name in scenario.arms)

@@ -193,6 +193,20 @@ def test_a_reply_is_a_mail_of_forty_lines(tmp_path: Path, tree: Path) -> None:
     assert "-15.2% *" in text and "blklab patch series.mbox" in text
 
 
+def test_what_one_cpu_does_not_show_is_no_sameness(tmp_path: Path, tree: Path) -> None:
+    (one,) = read_series(series_of(tmp_path, patched(tree, "block/tags.c", "depth = 0", "depth = 1")))
+    base = run_of(tmp_path, [95.0])
+    same = compared(outcomes(base, run_of(tmp_path, [95.0], day=2, release="6.1.0-19-amd64")))
+    said = replace(same, unseen="the series changes locks (block/tags.c)")
+    assert verdict_line(said).startswith("NO DIFFERENCE VISIBLE WITH ONE CPU  ")
+    assert "  not visible with one CPU: the series changes locks (block/tags.c)" in [*summary(said)]
+    text = reply([one], said, None, "blklab patch series.mbox")
+    assert "\nFigures: no difference visible with one CPU.\n" in text and "No figure of both differs" not in text
+    assert "\nnot visible with one CPU: the series changes locks (block/tags.c)\n" in text
+    slower = compared(outcomes(base, run_of(tmp_path, [80.0], day=3, release="6.1.0-20-amd64")))
+    assert verdict_line(replace(slower, unseen=said.unseen)).startswith("WORSE")
+
+
 def test_nothing_judged_on_both_sides_is_no_verdict(tmp_path: Path) -> None:
     found = replace(outcomes(run_of(tmp_path, [95.0]), run_of(tmp_path, [95.0], day=2)), judged=0)
     assert exit_code([compared(found)]) == EXIT_CANNOT_JUDGE
@@ -277,7 +291,7 @@ def test_each_patch_is_compared_with_the_one_before(
 ) -> None:
     base = git(tree, "rev-parse", "HEAD")
     one = patched(tree, "block/tags.c", "depth = 0", "depth = 1", "harmless")
-    two = patched(tree, "block/tags.c", "depth = 1", "depth = 2", "harmful")
+    two = patched(tree, "block/tags.c", "depth = 1", "depth = READ_ONCE(depth)", "harmful")
     path = series_of(tmp_path, one, two)
     measured: dict[str, RunFolder] = {}
     values = iter(([95.0, 96.0], [95.0, 96.0], [80.0, 82.0]))
@@ -299,6 +313,8 @@ def test_each_patch_is_compared_with_the_one_before(
     verdicts = [line.split()[0] for line in said.splitlines() if line.startswith(("SAME", "WORSE"))]
     # Of each patch, and of the series in the reply.
     assert verdicts == ["SAME", "WORSE", "WORSE"]
+    # Of the second patch, and of the series in the reply: the first one needs one CPU only.
+    assert said.count("not visible with one CPU: the series changes memory barriers (block/tags.c)") == 2
     assert f"@{base} ({base[:12]}) -> " in said and "with harmless -> " in said
     assert "Subject: Re: [PATCH] harmless" in said and "--scenario fair-tags --each" in said
     assert len(measured) == 3

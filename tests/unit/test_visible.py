@@ -9,7 +9,7 @@ import pytest
 from harness.judge.cells import CellResult
 from harness.judge.operands import Evidence
 from harness.judge.verdict import judge
-from harness.judge.visible import TOO_BUSY, cannot_show, unseen
+from harness.judge.visible import TOO_BUSY, cannot_show, unseen, unseen_change
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Bound, Clock, Ratio, Scenario, Status, Unseen
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL
@@ -122,3 +122,71 @@ def test_the_key_changes_no_digest(tmp_path: Path) -> None:
     path.write_text(text.replace("meant: [parallel-jobs]\n", ""))
     other = load_scenario(str(path), search=SCENARIOS)
     assert (other.meant, other.digest) == ((), stock.digest)
+
+
+def changed(hunk: str, file: str = "drivers/md/raid10.c", cpus: int = 1) -> str:
+    """The line for a diff of one hunk, without the words that each has."""
+    made = scenario()
+    arm = made.arms["none"]
+    topology = replace(arm.topology, processors=replace(arm.topology.processors, cpus=cpus))
+    diff = f"diff --git a/{file} b/{file}\n--- a/{file}\n+++ b/{file}\n{hunk}"
+    line = unseen_change(diff, [made, replace(made, arms={"none": replace(arm, topology=topology)})])
+    head, tail = "the series changes ", "; a scenario with machine: {cpus: N} counts it"
+    assert line == "" or (line.startswith(head) and line.endswith(tail))
+    return line.removeprefix(head).removesuffix(tail)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("locks", "spin_lock_irq(&conf->resync_lock);"),
+        ("locks", "raw_spin_unlock(&rq->lock);"),
+        ("locks", "write_seqlock_irq(&conf->resync_lock);"),
+        ("locks", "mutex_lock(&q->sysfs_lock);"),
+        ("locks", "down_read(&q->limits_lock);"),
+        ("locks", "struct rw_semaphore lock;"),
+        ("atomics", "atomic_inc(&conf->nr_pending);"),
+        ("atomics", "atomic_long_read(&ref->count);"),
+        ("atomics", "refcount_set(&rq->ref, 1);"),
+        ("atomics", "percpu_ref_tryget_live(&q->q_usage_counter);"),
+        ("atomics", "this_cpu_inc(*counter);"),
+        ("atomics", "if (try_cmpxchg(&pool->first, &old, new))"),
+        ("atomics", "if (!test_and_set_bit(nr, &word))"),
+        ("atomics", "set_bit(R1BIO_IsSync, &r1_bio->state);"),
+        ("memory barriers", "smp_mb__before_atomic();"),
+        ("memory barriers", "smp_wmb();"),
+        ("memory barriers", "depth = READ_ONCE(tags->depth);"),
+        ("memory barriers", "rcu_read_lock();"),
+        ("the layout of a struct", "} ____cacheline_aligned_in_smp;"),
+    ],
+)
+def test_code_that_needs_several_cpus_is_named(kind: str, code: str) -> None:
+    hunk = f"@@ -1,2 +1,3 @@ static void wait(void)\n \tint depth;\n+\t{code}\n"
+    assert changed(hunk) == f"{kind} (drivers/md/raid10.c)"
+    assert changed(hunk.replace("+\t", " \t")) == changed(hunk, cpus=2) == ""
+    assert changed(hunk.replace(f"+\t{code}", f"+\t/* {code} */")) == changed(hunk, "Documentation/block.rst") == ""
+
+
+MEMBER = "\tint depth;\n"
+
+
+@pytest.mark.parametrize(
+    ("hunk", "layout"),
+    [
+        (f"@@ -9,2 +9,3 @@ struct request {{\n \tint tag;\n+{MEMBER}", True),
+        (f" struct request {{\n-{MEMBER} \tint tag;\n+{MEMBER}", True),
+        (f" struct request {{\n #ifdef CONFIG_A\n+{MEMBER}", True),
+        ("@@ -9,2 +9,3 @@ struct request {\n+\t/* a tag; a depth */\n", False),
+        (f" struct request {{\n \tint tag;\n }};\n+static int one(void)\n+{{\n+{MEMBER}", False),
+        (f"+struct fresh {{\n+{MEMBER}+}};\n", False),
+        (f"@@ -9,2 +9,3 @@ struct request *alloc(void)\n+{MEMBER}", False),
+    ],
+)
+def test_a_member_that_moves_changes_the_layout_of_its_struct(hunk: str, layout: bool) -> None:
+    assert changed(hunk, "block/blk.h") == ("the layout of a struct (block/blk.h)" if layout else "")
+
+
+def test_kinds_and_files_are_named_together() -> None:
+    hunk = "@@ -1 +1 @@ f(void)\n-\tspin_lock(&lock);\n+\tsmp_mb();\n"
+    assert changed(hunk) == "locks (drivers/md/raid10.c), memory barriers (drivers/md/raid10.c)"
+    assert changed("@@ -1 +1 @@ f(void)\n-\tresync_block = write_blocked;\n+\tint comb = lock_step;\n") == ""
