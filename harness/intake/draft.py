@@ -4,7 +4,7 @@
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 from pathlib import Path, PurePosixPath
 from typing import cast
 
@@ -37,6 +37,9 @@ _FEWEST, _FEWEST_SLOWER, _RAMP_REQUESTS = 200, 50, 20
 _SHORTEST, _LONGEST = 2, 3600
 _MOST_SEEK, _LEAST_RPM, _MINUTE = _SECOND, 60, 60 * _SECOND
 _DRAFT = "A draft: no person has set its bounds."
+_MEASURES = "A draft without claims: a run only measures."
+_NO_CLAIM = "no claim: no job waits for a disk in such a way that slower disks would show; a run only measures (DONE)"
+_NO_REPORT = "the reported figures are left out: nothing follows from the topology to compare them with"
 _LARGE = 256 << 10
 _DRAFT_SIZE = 64 << 30
 
@@ -104,22 +107,21 @@ class Drafter:
     def draft(self, reported: Mapping[str, float]) -> Draft:
         """The scenario; ``reported`` are IOPS of jobs by fio's name for them."""
         cached = [job.role for job in self._jobs if not job.direct and job.rw != "randread"]
-        if len(cached) == len(self._jobs):
-            message = (
-                "every job writes to the page cache or reads ahead, so no figure of a disk follows from the topology"
-            )
-            raise Misuse(message, remedy="draft it with direct=1, or write the claims by hand")
         if cached:
             self._notes.append(f"{', '.join(cached)}: no first claim, for the page cache or read-ahead decides")
         self._rescale()
         slower_arm, scenario = self._slow_arm()
         self._teaches += self._unseen(scenario)
         document = self._document(scenario, slower_arm)
-        rates = [expected for load in scenario.loads.values() for expected in self._expectations(scenario, load)]
-        document["claims"] = list(self._claims(rates))
-        document["controls"] = [_control(expected) for expected in rates if expected.is_visible]
-        if rows := list(self._reproduces(rates, reported)):
-            document["reproduces"] = rows
+        if slower_arm:
+            rates = [expected for load in scenario.loads.values() for expected in self._expectations(scenario, load)]
+            document["claims"] = list(self._claims(rates))
+            document["controls"] = [_control(expected) for expected in rates if expected.is_visible]
+            if rows := list(self._reproduces(rates, reported)):
+                document["reproduces"] = rows
+        else:
+            document |= {"teaches": " ".join((_MEASURES, *self._teaches)), "arms": {_BASE: {}}}
+            self._notes += [_NO_CLAIM, *([_NO_REPORT] if reported else [])]
         self._load(document, implied=True)
         return Draft(document, tuple(self._notes))
 
@@ -245,25 +247,18 @@ class Drafter:
             )
 
     def _slow_arm(self) -> tuple[Document, Scenario]:
-        """The settings of an arm with disks that are visibly slower, and the scenario with it."""
-        refused: InputErrors | None = None
+        """The settings of an arm with disks that are visibly slower, empty if none are, and the scenario with it."""
+        base = self._load(self._document())
         for by in _SLOWER_BY:
             try:
-                base = self._load(self._document())
                 settings = slower(base.arms[_BASE].topology, by)
                 scenario = self._load(self._document(None, settings))
-            except InputErrors as error:
-                refused = error
+            except InputErrors:
                 continue
             loads = scenario.loads.values()
             if any(expected.is_visible for load in loads for expected in self._expectations(scenario, load)):
                 return settings, self._load(self._document(scenario, settings))
-        if refused:
-            raise refused
-        raise Misuse(
-            "slower disks would change no job, so the draft has no negative control",
-            remedy="use jobs that wait for a disk: without rate, rate_iops or thinktime",
-        )
+        return {}, self._load(self._document(base))
 
     # Claims
 
@@ -353,10 +348,10 @@ def _control(expected: Expected) -> Document:
 
 
 def _window(scenario: Scenario, load: Load) -> Document:
-    """Long enough for the slowest role to do enough I/Os, also on slower disks."""
+    """Long enough for the slowest role that waits for a disk to do enough I/Os, also on slower disks."""
     slowest = [
-        min(expected_rates(scenario.arms[arm], load)[name] / role.bs for name, role in load.roles.items())
-        for arm in (_BASE, _SLOWER)
+        min((rates[name] / role.bs for name, role in load.roles.items() if waits(role)), default=inf)
+        for rates in (expected_rates(scenario.arms[arm], load) for arm in (_BASE, _SLOWER))
     ]
     runtime = min(_LONGEST, max(_SHORTEST, ceil(_FEWEST / slowest[0]), ceil(_FEWEST_SLOWER / slowest[1])))
     return {"ramp": f"{max(1, min(runtime, ceil(_RAMP_REQUESTS / slowest[0])))}s", "runtime": f"{runtime}s"}

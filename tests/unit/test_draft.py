@@ -78,7 +78,6 @@ def test_public_jobs_become_scenarios_that_load(name: str, tmp_path: Path, capsy
     ("name", "says"),
     [
         ("surface-scan", "surface-scan.fio:8:1: verify: it reads back what another job wrote"),
-        ("exitwhat", "every job writes to the page cache or reads ahead"),
         ("null", "null.fio:6:1: ioengine: null is not among libaio, io_uring, psync, sync"),
     ],
 )
@@ -323,6 +322,34 @@ def test_reported_figures_become_ratios_and_those_of_other_jobs_are_refused(
     fio = tmp_path / "fio.json"
     fio.write_text(json.dumps({"jobs": [{"jobname": "x", "read": {"iops": 1}}]}))
     assert "has no job of" in _refused(PAIR, tmp_path, capsys, "--from-output", str(fio))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            (EXAMPLES / "exitwhat.fio").read_text(),
+            "slow1, fast1, slow2, fast2, runsnever: no first claim, for the page",
+        ),
+        ("[a]\nrw=write\nfilename=/dev/d\n", "a: no first claim, for the page cache or read-ahead decides"),
+        ("[a]\nrw=randread\ndirect=1\nrate_iops=1\nfilename=/dev/d\n", "no job waits for a disk in such a way"),
+    ],
+)
+def test_jobs_that_allow_no_claim_become_a_scenario_that_only_measures(text: str, why: str, tmp_path: Path) -> None:
+    fio = tmp_path / "fio.json"
+    labels = [job.label for job in draft_jobs(read_jobs(_written(text, tmp_path)))]
+    fio.write_text(json.dumps({"jobs": [{"jobname": label, "write": {"iops": 1}} for label in labels]}))
+    scenario = _draft(_written(text, tmp_path), tmp_path, "--from-output", str(fio))
+    assert not scenario.claims and not scenario.controls and not scenario.reproduces
+    assert list(scenario.arms) == ["base"]
+    assert scenario.teaches.startswith("A draft without claims: a run only measures.")
+    comment = " ".join((tmp_path / "job.yaml").read_text().replace("\n#", "").split())
+    assert why in comment and "the reported figures are left out" in comment
+    # What does not wait for a disk makes no window longer.
+    assert {load.runtime for load in scenario.loads.values()} == (
+        {2 * 10**9} if "direct=1" not in text else {200 * 10**9}
+    )
+    assert judge(scenario, _cells(scenario, 1.0)).status is Status.DONE
 
 
 # Drafts in reports
