@@ -44,7 +44,7 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
         CommandWord("draft", "write a scenario from a fio job file", "draft"),
     ),
     "measure": (
-        CommandWord("run", "run a scenario on a kernel and judge it", "run"),
+        CommandWord("run", "run scenarios on a kernel and judge them", "run"),
         CommandWord("matrix", "run scenarios on several kernels", "matrix"),
         CommandWord("timeline", "run a scenario on successive kernels and find the changes", "timeline"),
         CommandWord("bisect", "find the release or the commit that makes a claim fail", "bisect"),

@@ -5,6 +5,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from harness.commands.common import options as shared
@@ -26,6 +27,7 @@ from harness.scenario.model import Scenario
 from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken, Misuse
 from lab.kernels.debian import expand
 from lab.kernels.git import commit_of, is_repository
+from lab.kernels.resolve import check, resolve
 from lab.yaml.strict import shown_path
 
 KERNELS = "debian:5.10 debian:6.1 debian:6.12 debian:7.2"
@@ -66,7 +68,9 @@ def execute(options: argparse.Namespace) -> int:
     if options.dry_run:
         return _dry_run(options, scenarios, store)
     bench = bench_of(options)
-    found = kernels(specs(_named(options), bench.lab.cache), bench.lab.cache, refresh=options.refresh)
+    cache = bench.lab.cache
+    get = partial(resolve, cache=cache, refresh=options.refresh, tell=shared.tell)
+    found = kernels(specs(_named(options), cache), get)
     plan = MatrixPlan(scenarios, found, options.seeds, options.shard, _command(options))
     try:
         with elsewhere(options.dask, shared.tell) as cluster, progress(console_of(stderr=True)) as listener:
@@ -78,10 +82,11 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _dry_run(options: argparse.Namespace, scenarios: Sequence[Scenario], store: Store) -> int:
-    unresolved = {spec: CannotJudge("not resolved") for spec in expand(" ".join(_named(options)), refuse_ranges)}
+    checked = kernels(expand(" ".join(_named(options)), refuse_ranges), check)
+    unresolved = {spec: lacking or CannotJudge("not resolved") for spec, lacking in checked.items()}
     by_name = {scenario.name: scenario for scenario in scenarios}
     cells = cells_of(MatrixPlan(tuple(scenarios), unresolved, options.seeds, options.shard))
-    mine = [cell for cell in cells if cell.shard == options.shard[0]]
+    mine = [cell for cell in cells if cell.shard == options.shard[0] and not checked[cell.kernel.spec]]
     print_estimates([Estimate(by_name[cell.scenario], cell.kernel.spec, cell.boots) for cell in mine], store.root)
     return EXIT_PASS
 

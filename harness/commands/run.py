@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab run``: run a scenario on a kernel and judge it."""
+"""``blklab run``: run scenarios on a kernel and judge them."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.commands.common import options as shared
-from harness.commands.common.boots import bench_of, kernel_of, scenario_of
-from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
+from harness.commands.common.boots import arms_of, bench_of, kernel_of
+from harness.commands.common.dry_run import Estimate, add_dry_run, dominant, print_estimates, total
 from harness.commands.common.output import add_exports, check_exports, export, show_run
+from harness.commands.common.several import NamedScenario, add_several, conclude, scenarios_of
+from harness.judge.verdict import Verdict
+from harness.record.index import indexed_runs
 from harness.report.format import plural
 from harness.run.bench import Bench, Run
 from harness.run.boots import STRATEGIES
@@ -15,6 +19,7 @@ from harness.run.plan import Request, expand, guest_job, run_command
 from harness.run.tracing import DEFAULT_EVENTS, Trace, chosen_arm, parse_events, trace_boot
 from harness.scenario.model import Scenario
 from lab.base.errors import EXIT_PASS, Misuse
+from lab.kernels.model import Kernel
 from lab.kernels.resolve import check
 
 
@@ -30,10 +35,9 @@ def add_tracing(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", type=shared.number(1), metavar="N", help="the seed to trace (default: 1)")
 
 
-def execute_trace(options: argparse.Namespace) -> int:
+def execute_trace(options: argparse.Namespace, scenario: Scenario) -> int:
     _check(options)
     events = parse_events(options.trace)
-    scenario = scenario_of(options)
     arm, seed = chosen_arm(scenario, options.arm[0] if options.arm else None), options.seed or 1
     bench = bench_of(options)
     kernel = kernel_of(options.kernel, refresh=options.refresh)
@@ -59,8 +63,12 @@ def _print(traces: tuple[Trace, ...]) -> None:
     print("not judged: tracing changes the instruction stream and therefore the figures")
 
 
+_LONG = 60.0
+"""Host seconds from which a run says first what takes them."""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
-    shared.add_scenario(parser)
+    add_several(parser)
     shared.add_kernel(parser)
     parser.add_argument(
         "--base",
@@ -89,18 +97,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     check_exports(options)
+    chosen = scenarios_of(options)
+    if not chosen:
+        print(f"no scenario failed last time on {options.kernel}")
+        return EXIT_PASS
     if options.trace is not None:
-        return execute_trace(options)
+        return execute_trace(options, chosen[0].scenario)
     if options.seed is not None:
         raise Misuse("--seed selects the boot that --trace records", remedy="add --trace, or use --seeds N")
-    scenario = scenario_of(options)
-    STRATEGIES[scenario.clock].refuse(scenario, verify=options.verify, baseline=options.base is not None)
+    for it in chosen:
+        STRATEGIES[it.scenario.clock].refuse(it.scenario, verify=options.verify, baseline=options.base is not None)
+    root, estimates = shared.results_root(options.results), _estimates(options, [it.scenario for it in chosen])
     if options.dry_run:
-        return _dry_run(options, scenario)
+        for spec in dict.fromkeys(estimate.spec for estimate in estimates):
+            check(spec)
+        print_estimates(estimates, root)
+        return EXIT_PASS
     bench = bench_of(options)
     kernel = kernel_of(options.kernel, refresh=options.refresh)
     base = kernel_of(options.base, refresh=options.refresh) if options.base else None
-    request = Request(scenario, kernel, options.seeds, tuple(options.arm), options.verify, command=_command(options))
+    shared.tell(total(estimates, indexed_runs(root)))
+    for line in dominant(estimates) if sum(each.modelled for each in estimates) >= _LONG else ():
+        shared.tell(line)
+    ended: list[tuple[str, Verdict]] = []
+    for it in chosen:
+        arms = arms_of(options.arm, it.scenario, [each.scenario for each in chosen])
+        request = Request(it.scenario, kernel, options.seeds, arms, options.verify, command=_command(options, it, arms))
+        run = _measured(options, bench, request, base)
+        ended.append((it.scenario.name, run.verdict))
+        if options.fail_fast and run.verdict.exit_code:
+            break
+    return conclude(ended, [it.scenario.name for it in chosen[len(ended) :]])
+
+
+def _measured(options: argparse.Namespace, bench: Bench, request: Request, base: Kernel | None) -> Run:
+    """The run of one scenario, after that of the BASE kernel, printed and exported."""
     if base:
         facts = _baseline(bench, replace(request, kernel=base)).folder.facts
         command = (*request.command, "--base", options.base)
@@ -108,7 +139,7 @@ def execute(options: argparse.Namespace) -> int:
     run = _told(bench.run(request))
     show_run(options, run.folder, run.verdict)
     export(options, run.folder, run.verdict)
-    return run.verdict.exit_code
+    return run
 
 
 def _baseline(bench: Bench, request: Request) -> Run:
@@ -129,16 +160,16 @@ def _told(run: Run) -> Run:
     return run
 
 
-def _dry_run(options: argparse.Namespace, scenario: Scenario) -> int:
-    kernels = (options.base, options.kernel) if options.base else (options.kernel,)
-    for spec in kernels:
-        check(spec)
-    times = 2 if options.verify else 1
-    boots = times * len(expand(scenario, options.seeds, options.arm or None))
-    print_estimates([Estimate(scenario, spec, boots) for spec in kernels], shared.results_root(options.results))
-    return EXIT_PASS
+def _estimates(options: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[Estimate]:
+    estimates = []
+    for scenario in scenarios:
+        arms = arms_of(options.arm, scenario, scenarios)
+        boots = (2 if options.verify else 1) * len(expand(scenario, options.seeds, arms or None))
+        specs = (options.base, options.kernel) if options.base else (options.kernel,)
+        estimates += [Estimate(scenario, spec, boots, arms) for spec in specs]
+    return estimates
 
 
-def _command(options: argparse.Namespace) -> tuple[str, ...]:
+def _command(options: argparse.Namespace, it: NamedScenario, arms: Sequence[str]) -> tuple[str, ...]:
     verify = ("--verify",) if options.verify else ()
-    return (*run_command(options.scenario, options.kernel, options.seeds, options.arm), *verify)
+    return (*run_command(it.ref, options.kernel, options.seeds, arms), *verify)

@@ -2,13 +2,11 @@
 """``blklab timeline``: scenarios over kernel versions, and the releases between which their figures change."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from harness.commands.common import options as shared
-from harness.commands.common.boots import add_kernels, bench_of, kernel_of, specs
+from harness.commands.common.boots import add_kernels, arms_of, bench_of, kernel_of, specs
 from harness.scenario.load import load_scenario
-from harness.scenario.model import Scenario
 from harness.studies.overview.collection import of_sweeps
 from harness.studies.overview.set import set_page
 from harness.studies.timeline.lines import METRICS
@@ -47,7 +45,7 @@ def execute(options: argparse.Namespace) -> int:
     named = specs(options.kernels or [KERNELS], Cache.default())
     bench, timelines = bench_of(options), []
     for scenario in scenarios:
-        sweeper = Sweeper(bench, kernel_of, options.seeds, _arms(options.arm, scenario, scenarios))
+        sweeper = Sweeper(bench, kernel_of, options.seeds, arms_of(options.arm, scenario, scenarios))
         timelines.append(timeline(sweeper, sweep(scenario, named), metrics, shared.tell, options.step))
     report = "\n".join(map(text, timelines))
     print(report, end="")
@@ -55,9 +53,3 @@ def execute(options: argparse.Namespace) -> int:
         collection = of_sweeps(bench.store.root, [it.sweep for it in timelines], report.partition("\n\n")[0])
         shared.write_page(options.out, set_page(collection))
     return EXIT_CANNOT_JUDGE if any(len(it.sweep.points) < 2 for it in timelines) else EXIT_PASS  # noqa: PLR2004
-
-
-def _arms(asked: Sequence[str], scenario: Scenario, scenarios: Sequence[Scenario]) -> tuple[str, ...]:
-    """Those of the scenario, and those that none of the ``scenarios`` has: planning a run refuses them."""
-    known = {arm for other in scenarios for arm in other.arms}
-    return tuple(arm for arm in asked if arm in scenario.arms or arm not in known)

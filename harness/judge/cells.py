@@ -73,6 +73,22 @@ def matrix_status(cells: Iterable[Status]) -> Status:
     return roll_up((), judged or (Status.SKIP,))
 
 
+def exit_code_of(cells: Iterable[tuple[Status, int]]) -> int:
+    """What a process exits with that judged several, from the status and the exit code of each.
+
+    What only measures (DONE, exit 0) counts as a pass.
+    """
+    every = list(cells)
+    judged = [code for status, code in every if status is not Status.SKIP]
+    if judged and not any(judged):
+        return EXIT_PASS
+    status = matrix_status(status for status, _ in every)
+    if status is Status.FAIL:
+        return EXIT_FAIL
+    broken = (code for each, code in every if each is status and code >= EXIT_LAB_BROKEN)
+    return max([EXIT_CANNOT_JUDGE, *broken])
+
+
 def exit_code(status: Status, *, lab_broke: bool, only_measured: bool = False) -> int:
     """What a process that judged ``status`` exits with; 125 means that it could not judge.
 

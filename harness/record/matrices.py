@@ -16,10 +16,10 @@ from pathlib import Path
 
 from harness.base.files import held, link_atomic, read_json, write_json, writing
 from harness.base.plain import from_plain, to_plain
-from harness.judge.cells import matrix_status
+from harness.judge.cells import exit_code_of, matrix_status
 from harness.record.store import LATEST, KernelFacts, new_run_id
 from harness.scenario.model import Clock, Status
-from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
 
 SCHEMA = 1
 FOLDER = "matrix"
@@ -83,14 +83,9 @@ class MatrixRecord:
     @property
     def exit_code(self) -> int:
         """0 pass, 1 fail, 125 when a cell could not be judged, 128 and above when the lab is broken."""
-        status = self.status
-        judged = [cell for cell in self.own if cell.status is not Status.SKIP]
-        if judged and all(cell.status is not None and cell.exit_code == EXIT_PASS for cell in judged):
-            return EXIT_PASS
-        if status is Status.FAIL:
-            return EXIT_FAIL
-        codes = [cell.exit_code for cell in self.own if cell.status is status]
-        return max([EXIT_CANNOT_JUDGE, *(code for code in codes if code >= EXIT_LAB_BROKEN)])
+        return exit_code_of(
+            (cell.status or Status.MISS, cell.exit_code if cell.status else EXIT_CANNOT_JUDGE) for cell in self.own
+        )
 
     @property
     def scenarios(self) -> tuple[str, ...]:

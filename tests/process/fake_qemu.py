@@ -27,7 +27,9 @@ from pathlib import Path
 
 VERSION = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)"
 IOPS = {"hog": 10.0, "victim": 1000.0}
-DISKSTATS = " 252 {number} {name} {reads} 0 0 0 0 0 0 0 0 0 0\n"
+SECTORS = 8
+"""Of an I/O of 4 KiB: every LUN counts those of all roles."""
+DISKSTATS = " 252 {number} {name} {reads} 0 {sectors} 0 0 0 0 0 0 0 0\n"
 
 
 def main(argv: list[str]) -> int:
@@ -173,8 +175,10 @@ class Guest:
         clock = {"epoch": 0, "period": 10**7, "began": 0, "ended": runtime * 10**6, "spent": 0, "missed": 0}
         sampled = {**clock, "cpu": {"ticks": 100, "idle": 90}, "series": {}, "ended_early": {}}
         self.out[f"{name}.samples.json"] = json.dumps(sampled)
-        for when, busy, idle, reads in (("before", 0, 0, 0), ("after", 10, 90, 1000)):
-            rows = [DISKSTATS.format(number=n, name=f"sd{lun}", reads=reads) for n, lun in enumerate(self.luns)]
+        sectors = sum(job["read"]["total_ios"] * SECTORS for job in document["jobs"])
+        for when, busy, idle, reads, moved in (("before", 0, 0, 0, 0), ("after", 10, 90, 1000, sectors)):
+            names = ((n, f"sd{lun}") for n, lun in enumerate(self.luns))
+            rows = [DISKSTATS.format(number=n, name=name, reads=reads, sectors=moved) for n, name in names]
             stat = f"== /proc/stat\ncpu  {busy} 0 0 {idle} 0 0 0 0 0 0\n"
             self.out[f"{name}.{when}"] = f"{stat}== /proc/diskstats\n{''.join(rows)}"
 
@@ -186,6 +190,8 @@ class Guest:
         job = copy.deepcopy(recorded["jobs"][0])
         job["jobname"] = role
         job["read"].update(total_ios=round(rate * runtime / 1000), runtime=runtime)
+        latency = job["read"]["lat_ns"]
+        latency["mean"] = min(latency["mean"], 1e9 / rate)  # One after another, as a queue of depth 1 serves them.
         return dict(job)
 
     def send(self, name: str, data: bytes) -> None:

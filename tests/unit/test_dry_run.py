@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.commands.common.dry_run import Estimate
+from harness.commands.common.dry_run import Estimate, total
+from harness.commands.common.options import SCENARIOS
+from harness.limits.cost import boot_seconds
+from harness.matrix.driver import boots_of
 from harness.record.index import IndexedRun
+from harness.report.format import duration
+from harness.scenario.load import load_scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.resolve import resolve
@@ -49,7 +54,9 @@ def test_a_run_is_only_counted(nothing_here: Path, capsys: pytest.CaptureFixture
     words = ["run", "shared-queue", "--kernel", "debian:6.1", "--results", str(nothing_here), "--dry-run"]
     assert main(words) == EXIT_PASS
     shown = capsys.readouterr()
-    assert "1 cell, 8 boots, unknown (no stored run)" in shown.out
+    seconds = 8 * boot_seconds(load_scenario("shared-queue", search=SCENARIOS))
+    assert f"1 cell, 8 boots, at most {duration(seconds)} on an idle host, by bounds and windows" in shown.out
+    assert "shared-queue: lopsided" in shown.out, "the load that takes most of the time"
     assert shown.err == "blklab: nothing was booted or downloaded\n"
     assert not nothing_here.exists()
     more = ["--arm", "shared", "--seeds", "3", "--verify", "--base", "debian:7.2"]
@@ -80,11 +87,26 @@ def test_a_kernel_that_cannot_be_had_is_told_as_the_run_tells_it(
 def test_a_matrix_is_only_counted(nothing_here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["matrix", "shared-queue", "wall/nvme-63-tags", "--results", str(nothing_here), "--dry-run", "--kernels"]
     assert main([*words, "debian:6.1 debian:7.2"]) == EXIT_PASS
-    assert "4 cells, at most 40 boots, unknown (no stored run)" in capsys.readouterr().out
+    boots = sum(boots_of(load_scenario(name, search=SCENARIOS), None) for name in words[1:3])
+    assert f"4 cells, at most {2 * boots} boots, at most " in capsys.readouterr().out
     assert main([*words, "debian:6.1 debian:7.2", "--shard", "1/2"]) == EXIT_PASS
-    assert "2 cells, at most 20 boots" in capsys.readouterr().out
+    assert f"2 cells, at most {boots} boots" in capsys.readouterr().out
     assert main([*words, "debian:6.1 .. debian:7.2"]) == EXIT_MISUSE
     assert not nothing_here.exists()
+
+
+def test_a_matrix_checks_each_kernel_as_a_run_does(
+    nothing_here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mistake ends it; a kernel that cannot be had boots nothing, and the others are counted."""
+    tree, words = tmp_path / "tree", ["matrix", "shared-queue", "--results", str(nothing_here), "--dry-run"]
+    (tree / "scripts").mkdir(parents=True)
+    (tree / "Kbuild").touch()
+    assert main([*words, "--kernels", f"debian:6.1 path:{tmp_path}/nosuch"]) == EXIT_MISUSE
+    assert "nosuch" in capsys.readouterr().err
+    assert main([*words, "--kernels", f"debian:6.1 path:{tree}"]) == EXIT_PASS
+    shown = capsys.readouterr()
+    assert "1 cell, 8 boots" in shown.out and f"path:{tree}: " in shown.err
 
 
 def test_the_time_is_that_of_stored_runs_of_the_same_kernel() -> None:
@@ -94,3 +116,8 @@ def test_the_time_is_that_of_stored_runs_of_the_same_kernel() -> None:
     assert Estimate(MODEL, "debian:5.10", 8).seconds([RUN, other]) == 120.0
     assert Estimate(MODEL, "debian:6.1", 8).seconds([replace(RUN, scenario="another")]) is None
     assert Estimate(MODEL, "debian:6.1", 8).seconds([replace(RUN, seconds=None)]) is None
+    unknown = Estimate(MODEL, "debian:6.1", 2)
+    assert unknown.words([RUN]) == "about 20 s"
+    assert unknown.words([]) == f"at most {duration(2 * boot_seconds(MODEL))}"
+    both = total([Estimate(MODEL, "debian:6.1", 2), replace(unknown, scenario=replace(MODEL, name="x"))], [RUN])
+    assert both.startswith("2 cells, 4 boots, about 20 s by stored runs and at most ")

@@ -2,10 +2,10 @@
 """What commands that boot begin with: results, lab, scenarios and kernels."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from harness.commands.common.options import SCENARIOS, given, results_root, tell
 from harness.limits.load import load_scenario
@@ -22,6 +22,8 @@ from lab.kernels.debian import expand, offers
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.session import Lab, open_lab, ready_qemu
+
+K = TypeVar("K")
 
 
 def store_of(options: argparse.Namespace, folder: str = "") -> Store:
@@ -59,6 +61,12 @@ def scenario_of(options: argparse.Namespace, *, claims: bool = False) -> Scenari
     if claims and not scenario.claims:
         raise Misuse(f"{scenario.name} makes no claim", remedy="add a claim and a negative control")
     return scenario
+
+
+def arms_of(asked: Sequence[str], scenario: Scenario, scenarios: Sequence[Scenario]) -> tuple[str, ...]:
+    """Those of the scenario, and those that none of the ``scenarios`` has: planning a run refuses them."""
+    known = {arm for other in scenarios for arm in other.arms}
+    return tuple(arm for arm in asked if arm in scenario.arms or arm not in known)
 
 
 def every_scenario() -> list[Scenario]:
@@ -99,12 +107,12 @@ def refuse_ranges() -> NoReturn:
     raise Misuse("--dry-run downloads nothing, and a range needs the archive's list", remedy="name the kernels")
 
 
-def kernels(wanted: Sequence[str], cache: Cache, *, refresh: bool = False) -> Mapping[str, Kernel | BlklabError]:
-    """Each kernel, or why there is none: a missing kernel does not stop the others. Raises Misuse."""
-    found: dict[str, Kernel | BlklabError] = {}
+def kernels(wanted: Sequence[str], get: Callable[[str], K]) -> Mapping[str, K | BlklabError]:
+    """What ``get`` gives for each, or why there is none: a missing kernel does not stop the others. Raises Misuse."""
+    found: dict[str, K | BlklabError] = {}
     for spec in wanted:
         try:
-            found[spec] = resolve(spec, cache, refresh=refresh, tell=tell)
+            found[spec] = get(spec)
         except Misuse:
             raise
         except BlklabError as error:

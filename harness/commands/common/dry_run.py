@@ -2,25 +2,34 @@
 """``--dry-run``: the boots of a run or a matrix and an estimate of their time."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from harness.commands.common.options import tell
+from harness.limits.cost import boot_seconds
 from harness.record.index import IndexedRun, indexed_runs
 from harness.report.format import duration, plural
+from harness.report.terminal.cost import cost_lines
 from harness.report.terminal.printing import console_of, figures, plain_table, print_wide
 from harness.scenario.model import Clock, Scenario
+
+_MOST = 3
+"""Scenarios whose loads are listed."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A scenario on the kernel that ``spec`` names. On the wall clock ``boots`` is a maximum."""
+    """A scenario on the kernel that ``spec`` names. On the wall clock ``boots`` is a maximum.
+
+    ``arms`` are those that boot, all when none is named.
+    """
 
     scenario: Scenario
     spec: str
     boots: int
+    arms: tuple[str, ...] = ()
 
     @property
     def at_most(self) -> bool:
@@ -31,6 +40,16 @@ class Estimate:
         usable = [run for run in runs if run.scenario == self.scenario.name and run.seconds and run.boots]
         alike = [run for run in usable if run.spec == self.spec] or usable
         return self.boots * median((run.seconds or 0) / run.boots for run in alike) if alike else None
+
+    @property
+    def modelled(self) -> float:
+        """Host time from bounds and windows at most, one boot after another."""
+        return self.boots * boot_seconds(self.scenario, self.arms)
+
+    def words(self, runs: Sequence[IndexedRun]) -> str:
+        """``about 8.4 s``, or where no run is stored ``at most 40 s``."""
+        seconds = self.seconds(runs)
+        return f"at most {duration(self.modelled)}" if seconds is None else f"about {duration(seconds)}"
 
 
 def add_dry_run(parser: argparse.ArgumentParser) -> None:
@@ -43,21 +62,29 @@ def print_estimates(estimates: Sequence[Estimate], root: Path) -> None:
     """Print a row for each estimate, and the sum. ``root`` holds the stored runs."""
     runs = indexed_runs(root)
     table = plain_table("scenario", "kernel", figures("boots"), figures("time"))
-    times = []
     for estimate in estimates:
-        times.append(estimate.seconds(runs))
         boots = f"{'<= ' if estimate.at_most else ''}{estimate.boots}"
-        table.add_row(estimate.scenario.name, estimate.spec, boots, _shown(times[-1]))
+        table.add_row(estimate.scenario.name, estimate.spec, boots, estimate.words(runs))
     print_wide(console_of(), table)
-    known = [seconds for seconds in times if seconds is not None]
-    unknown = len(times) - len(known)
-    total = "unknown (no stored run)" if not known else f"about {duration(sum(known))}"
-    lacking = f", without {plural(unknown, 'cell')} of unknown time" if known and unknown else ""
-    boots = plural(sum(estimate.boots for estimate in estimates), "boot")
-    most = "at most " if any(estimate.at_most for estimate in estimates) else ""
-    print(f"{plural(len(estimates), 'cell')}, {most}{boots}, {total}{lacking}")
+    print(total(estimates, runs))
+    for line in dominant(estimates):
+        print(f"  {line}")
     tell("nothing was booted or downloaded")
 
 
-def _shown(seconds: float | None) -> str:
-    return "unknown" if seconds is None else duration(seconds)
+def total(estimates: Sequence[Estimate], runs: Sequence[IndexedRun]) -> str:
+    """Cells, boots, and the time of those with stored runs and of the others."""
+    stored = [seconds for estimate in estimates if (seconds := estimate.seconds(runs)) is not None]
+    others = [estimate.modelled for estimate in estimates if estimate.seconds(runs) is None]
+    boots = plural(sum(estimate.boots for estimate in estimates), "boot")
+    most = "at most " if any(estimate.at_most for estimate in estimates) else ""
+    parts = [f"about {duration(sum(stored))} by stored runs"] if stored else []
+    parts += [f"at most {duration(sum(others))} on an idle host, by bounds and windows"] if others else []
+    return f"{plural(len(estimates), 'cell')}, {most}{boots}, {' and '.join(parts)}"
+
+
+def dominant(estimates: Sequence[Estimate]) -> Iterator[str]:
+    """The loads that take most of the time, of few scenarios."""
+    scenarios = {estimate.scenario.name: estimate for estimate in estimates}
+    for name, estimate in scenarios.items() if len(scenarios) <= _MOST else ():
+        yield from (f"{name}: {line}" for line in cost_lines(estimate.scenario, estimate.arms))

@@ -4,7 +4,10 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from harness.limits.cost import SHORT, LoadCost
 from harness.noise import stopping_rule
+from harness.report.format import duration
+from harness.report.terminal.cost import dominant
 from harness.report.terminal.topology import tree
 from harness.run.plan import guest_job
 from harness.scenario.model import Arm, Claim, Clock, Control, Load, Role, Scenario
@@ -14,6 +17,8 @@ from lab.guest.steps import job_files
 from lab.session import guest_steps
 
 _WIDTH = 80
+_LONG = 5.0
+"""Host seconds of a load that are worth a word."""
 _USUAL = ("libaio", True)
 
 
@@ -49,8 +54,9 @@ def _preface(scenario: Scenario) -> Iterator[str]:
     yield from textwrap.wrap(scenario.teaches, _WIDTH)
     yield f"clock: {scenario.clock}; {_boots(scenario)}; {show_time(scenario.pause)} of rest before each load"
     yield "\nloads"
+    by_load = {name: cost for name, cost in dominant(scenario).items() if cost.seconds >= _LONG}
     for load in scenario.loads.values():
-        yield from _load(load)
+        yield from _load(load, by_load.get(load.name))
     if scenario.claims:
         yield "\nclaims"
     for claim in scenario.claims:
@@ -61,10 +67,14 @@ def _preface(scenario: Scenario) -> Iterator[str]:
         yield from _control(control)
 
 
-def _load(load: Load) -> Iterator[str]:
+def _load(load: Load, cost: LoadCost | None) -> Iterator[str]:
     roles = ", ".join(map(_role, load.roles.values()))
     lost = "".join(f"; {loss.path} fails from {show_time(loss.start)} to {show_time(loss.end)}" for loss in load.lost)
-    text = f"{load.name} ({show_time(load.ramp)} ramp, {show_time(load.runtime)}): {roles}{lost}"
+    times = f"{show_time(load.ramp)} ramp, {show_time(load.runtime)}"
+    if cost:
+        less = f", {1000 * SHORT:g}ms would be {duration(cost.shorter.seconds)}" if cost.shorter else ""
+        times += f"; host <= {duration(cost.seconds)}{less}"
+    text = f"{load.name} ({times}): {roles}{lost}"
     yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Host time of a boot from bound and window, and the loads that dominate it."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.commands.common.options import SCENARIOS
+from harness.limits.cost import BOOT, HOST, boot_seconds, costs
+from harness.report.terminal.cost import cost_lines
+from harness.report.terminal.explain import describe_scenario
+from harness.scenario.load import load_scenario
+from harness.scenario.model import Scenario
+from tests.unit.analysis_samples import MS, scenario
+
+MODEL = scenario()
+
+
+def with_fast(service: int | None, **options: str) -> Scenario:
+    """The sample scenario with another service time of the fast device, and options of its role."""
+    arm = MODEL.arms["none"]
+    disks = {**arm.topology.disks, "fast": replace(arm.topology.disks["fast"], service=service)}
+    loads = {
+        name: replace(load, roles={**load.roles, "fast": replace(load.roles["fast"], options=options)})
+        for name, load in MODEL.loads.items()
+    }
+    return replace(
+        MODEL, arms={"none": replace(arm, topology=replace(arm.topology, disks=disks))}, loads=loads, clock=MODEL.clock
+    )
+
+
+def test_a_device_that_bounds_its_load_leaves_the_cpu_idle() -> None:
+    """64 requests of 4 ms are 16,000 a second of 15,000 instructions each: 0.24 of the CPU, for 10 s."""
+    solo, together = costs(MODEL)
+    assert (solo.window, solo.iops) == (10, 16_000)
+    assert solo.busy == pytest.approx(0.24)
+    assert solo.seconds == pytest.approx(10 * (0.24 * HOST + 0.76 * 0.1))
+    # Half of the tags each: 8,000 and 80 a second.
+    assert together.busy == pytest.approx(8080 * 15e-6)
+    assert solo.shorter is None
+    assert boot_seconds(MODEL) == pytest.approx(BOOT + solo.seconds + together.seconds)
+
+
+def test_a_load_that_the_cpu_bounds_takes_tens_of_host_seconds_and_needs_100_ms() -> None:
+    solo = costs(with_fast(4000))[0]
+    assert (solo.busy, solo.seconds) == (1, 10 * HOST)
+    assert solo.iops == pytest.approx(1e9 / 15_000)
+    assert solo.shorter is not None
+    # A ramp of 100 ms, a window of 100 ms.
+    assert solo.shorter.seconds == pytest.approx(0.2 * HOST)
+    line = next(cost_lines(with_fast(4000)))
+    assert line == (
+        "solo in none: at most 2 min 30 s of host time a boot; CPU busy for 100 % of 10 s at most."
+        " runtime: 100ms takes 3.0 s and has up to 6,667 I/Os"
+    )
+
+
+def test_a_short_window_is_not_made_shorter() -> None:
+    model = with_fast(4000)
+    loads = {name: replace(load, ramp=20 * MS, runtime=100 * MS) for name, load in model.loads.items()}
+    assert costs(replace(model, loads=loads))[0].shorter is None
+
+
+@pytest.mark.parametrize("options", [{"thinktime": "1000"}, {"rate_iops": "1000"}, {"rate": "4096000"}])
+def test_a_role_that_paces_itself_does_no_more(options: dict[str, str]) -> None:
+    assert costs(with_fast(4000, **options))[0].iops == pytest.approx(1000)
+
+
+def test_what_nothing_bounds_may_take_all_of_the_window() -> None:
+    model = load_scenario("fs-requests", search=SCENARIOS)
+    cost = costs(model)[0]
+    assert (cost.busy, cost.bounded) == (1, False)
+    assert "nothing bounds it: the CPU may be busy for all of 0.5 s" in next(cost_lines(model))
+
+
+def test_arms_that_are_left_out_take_no_time_and_neither_does_the_wall_clock() -> None:
+    model = load_scenario("null-shared-tags", search=SCENARIOS)
+    assert {cost.arm for cost in costs(model, ("half",))} == {"half"}
+    assert boot_seconds(model, ("half",)) < boot_seconds(model)
+    wall = load_scenario("wall/nvme-63-tags", search=SCENARIOS)
+    assert costs(wall) == () == tuple(cost_lines(wall))
+    windows = sum(load.ramp + load.runtime for load in wall.loads.values()) * wall.windows / 1e9
+    assert boot_seconds(wall) == BOOT + windows
+
+
+def test_show_has_the_host_time_of_each_load() -> None:
+    text = describe_scenario(load_scenario("plug-order", search=SCENARIOS))
+    assert "\n  write (0 ns ramp, 1 s; host <= 15 s, 100ms would be 1.5 s): writer write" in text
