@@ -20,9 +20,9 @@ from harness.scenario.model import Load, Scenario
 from lab.base.errors import InputErrors, Misuse
 from lab.base.units import show_time
 from lab.topology.limits import driver_of
-from lab.topology.load import find_topology
+from lab.topology.load import find_topology, load_topology
 from lab.topology.model import SERIAL, Topology
-from lab.yaml.strict import Map, Problems, names, parse, plain_value, read_bytes
+from lab.yaml.strict import Problems, names, parse, plain_value, read_bytes
 
 _SECOND = 10**9
 _READS = {"read", "randread"}
@@ -63,12 +63,9 @@ class Draft:
 
 def named_topology(ref: str) -> DraftSource:
     """The topology of a name or a path. Raises Misuse and InputErrors."""
+    load_topology(ref, near=Path())
     path = find_topology(ref, near=Path())
-    problems = Problems()
-    node = parse(read_bytes(path, "topology"), str(path), problems)
-    problems.raise_if_any()
-    if not isinstance(node, Map):
-        raise Misuse(f"{path} is no topology", remedy="write one with blklab capture")
+    node = parse(read_bytes(path, "topology"), str(path), Problems())
     return DraftSource(cast("Document", plain_value(node)), ref if "/" not in ref and "." not in ref else "")
 
 

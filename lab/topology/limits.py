@@ -231,7 +231,7 @@ def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     elif hba.driver is Driver.NVMET_TCP:
         return
     elif hba.driver not in _LOOPBACK:
-        yield f"driver {hba.driver} allows only one HBA"
+        yield f"driver {hba.driver} allows only one HBA (put all LUNs on {first.name}, or use driver tcm_loop for all)"
     elif (hba.can_queue, hba.hw_queues) != (first.can_queue, first.hw_queues):
         yield f"can_queue and hw_queues must equal those of HBA {first.name}: they are module parameters"
 
