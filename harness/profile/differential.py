@@ -3,8 +3,9 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from fractions import Fraction
 from itertools import groupby
 
@@ -133,6 +134,9 @@ def _main_callers(profile: Profile) -> dict[Function, Function]:
 
 _SIDES = 2
 _NEARLY = Fraction(9, 10)
+_MOST, _NAMES = 0.5, 0.65
+"""Names are alike from this similarity: iomap_readpage and iomap_read_folio, renamed in 5.19, have 0.67, and
+__blk_mq_alloc_request and __blk_mq_alloc_requests 0.98; blk_mq_make_request and blk_mq_submit_bio have 0.5."""
 _ONLY = Fraction(1, 20)
 """A path is of one side where the other spends at most this share of its instructions on it."""
 
@@ -159,6 +163,50 @@ def frames_of(profiles: Sequence[Profile]) -> Frame:
                 frame = frame.below.setdefault(name, Frame(name))
                 frame.costs[side] += own
     return root
+
+
+def joined(root: Frame) -> Frame:
+    """The call paths with renamed functions as one frame, ``OLD -> NEW``.
+
+    On the same path OLD is only before and NEW only after, neither is anywhere on the other side, and most of both is
+    spent in common callees, or their names are alike.
+    """
+    return _joined(root, _names(root, 0), _names(root, 1))
+
+
+def _names(frame: Frame, side: int) -> set[str]:
+    own = {frame.name} if frame.costs[side] else set()
+    return own.union(*(_names(below, side) for below in frame.below.values()))
+
+
+def _joined(frame: Frame, before: Set[str], after: Set[str]) -> Frame:
+    gone = [below for name, below in frame.below.items() if name not in after]
+    come = [below for name, below in frame.below.items() if name not in before]
+    pairs = sorted(((_alike(old, new), old.name, new.name) for old in gone for new in come), reverse=True)
+    below = dict(frame.below)
+    for (shared, names), old, new in pairs:
+        if (shared > _MOST or names > _NAMES) and {old, new} <= below.keys():
+            one = _merged(below.pop(old), below.pop(new))
+            below[one.name] = one
+    return Frame(frame.name, frame.costs, {name: _joined(each, before, after) for name, each in below.items()})
+
+
+def _alike(old: Frame, new: Frame) -> tuple[float, float]:
+    """The share of both that is spent in functions that both call, and how similar the names are, from 0 to 1."""
+    common = old.below.keys() & new.below.keys()
+    shares = (
+        sum(frame.below[name].costs[side] for name in common) / frame.costs[side]
+        for side, frame in enumerate((old, new))
+    )
+    return float(min(shares)), SequenceMatcher(None, old.name, new.name).ratio()
+
+
+def _merged(old: Frame, new: Frame) -> Frame:
+    """Both as one frame, with what they call."""
+    name = old.name if old.name == new.name else f"{old.name} -> {new.name}"
+    below = old.below | new.below
+    below |= {common: _merged(old.below[common], new.below[common]) for common in old.below.keys() & new.below.keys()}
+    return Frame(name, [sum(costs, Fraction()) for costs in zip(old.costs, new.costs, strict=True)], below)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from html import escape
 
-from harness.profile.differential import Differential, Frame, FunctionChange, differential, frames_of
+from harness.profile.differential import Differential, Frame, FunctionChange, differential, frames_of, joined
 from harness.profile.mail import differential_lines, name_of, profile_lines, whole
 from harness.profile.model import BLIND, Profile
 
@@ -17,13 +17,15 @@ _MOST = 200
 """Functions listed below the graphs."""
 _HEADS = "".join(f"<th>{head}</th>" for head in ("delta", "function", "before", "after", "calls before", "calls after"))
 _STYLE = """
-body { font: 14px/1.4 system-ui, sans-serif; max-width: 1180px; margin: 1em auto; padding: 0 1em; color: #222;
-       background: #fff; overflow-wrap: anywhere }
+:root { color-scheme: light dark; --paper: #fff; --ink: #222 }
+@media (prefers-color-scheme: dark) { :root { --paper: #121417; --ink: #e7e9eb } }
+body { font: 14px/1.4 system-ui, sans-serif; max-width: 1180px; margin: 1em auto; padding: 0 1em; color: var(--ink);
+       background: var(--paper); overflow-wrap: anywhere }
 pre { font-size: 12px } pre, .wide { overflow-x: auto } h1 { font-size: 1.3em } h2 { font-size: 1.1em }
-svg { display: block; font: 11px monospace } svg text { pointer-events: none }
+svg { display: block; font: 11px monospace } svg text { pointer-events: none; fill: #222 }
 table { border-collapse: collapse; font: 12px monospace; white-space: nowrap }
 td, th { padding: 0 .6em; text-align: right }
-td:nth-child(2), th:nth-child(2) { text-align: left } .only { stroke: #000; stroke-width: 1 }
+td:nth-child(2), th:nth-child(2) { text-align: left } .only { stroke: var(--ink); stroke-width: 1 }
 """
 
 
@@ -36,11 +38,13 @@ def profile_page(profile: Profile) -> str:
 
 
 def differential_page(before: Profile, after: Profile) -> str:
-    difference, root = differential(before, after), frames_of([before, after])
+    difference, root = differential(before, after), joined(frames_of([before, after]))
     title = f"{before.head.scenario} {before.head.cell}: {before.head.release} -> {after.head.release}"
     legend = (
         "Both graphs have one scale. Red: more instructions per I/O after than before on this call path; "
-        "blue: fewer; outlined: only on this side. Programs are flat: their callers are not known."
+        "blue: fewer; outlined: only on this side. A -> B: on this path A is only before and B only after, and most of "
+        "both is spent in common callees or their names are alike: one frame. "
+        "Programs are flat: their callers are not known."
     )
     graphs = (
         _section(
@@ -61,7 +65,7 @@ def _page(title: str, lines: Iterable[str], legend: str, body: str) -> str:
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(title)}</title>'
         f"<style>{_STYLE}</style></head>\n<body><h1>{escape(title)}</h1>\n<p>{escape(BLIND)}</p>\n"
-        f"<pre>{escape(chr(10).join(lines))}</pre>\n<p>{legend}</p>\n{body}</body></html>\n"
+        f"<pre>{escape(chr(10).join(lines))}</pre>\n<p>{escape(legend)}</p>\n{body}</body></html>\n"
     )
 
 

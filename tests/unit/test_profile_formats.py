@@ -5,12 +5,14 @@ import json
 import re
 import shutil
 import subprocess
+from fractions import Fraction
 from html.parser import HTMLParser
 from pathlib import Path
 
 import jsonschema
 import pytest
 
+from harness.profile.differential import frames_of, joined
 from harness.profile.formats import callgrind, differential_stacks, folded_stacks, speedscope, write_profiles
 from harness.profile.model import BLIND
 from harness.profile.page import differential_page, profile_page
@@ -110,6 +112,7 @@ def test_the_page_shows_what_only_one_side_has_and_no_markup_of_functions() -> N
     assert ("plug", "32 -> 0 (-32)") in outlined
     assert ("schedule", "0 -> 60 (+60)") in outlined
     assert "submit" not in dict(outlined)
+    assert "prefers-color-scheme: dark" in page
     assert "<b>" not in profile_page(profile("kernel;<b>name 1 10\n"))
 
 
@@ -121,3 +124,22 @@ def test_two_profiles_write_the_same_bytes(tmp_path: Path) -> None:
     assert len(names) == 14
     assert [name for name in names if BLIND not in (tmp_path / "one" / name).read_text()] == []
     assert all((tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in names)
+
+
+def test_a_renamed_function_is_a_frame_of_both_sides() -> None:
+    """By most of its instructions in common callees, or by its name; without either the two sides stay apart."""
+    old, new = (
+        profile(
+            f"kernel;f 1 10\nkernel;f;{call} 1 10\nkernel;f;{call};get_tag 1 {cost}\n"
+            f"kernel;f;{read} 1 5\nkernel;f;{other} 1 7"
+        )
+        for call, cost, read, other in (("make", 30, "iomap_readpage", "x"), ("submit", 20, "iomap_read_folio", "y"))
+    )
+    frames = joined(frames_of([old, new])).below["kernel"].below["f"].below
+    assert sorted(frames) == ["iomap_readpage -> iomap_read_folio", "make -> submit", "x", "y"]
+    # 100 I/Os: 40 before, 30 after.
+    assert frames["make -> submit"].costs == [Fraction(40, 100), Fraction(30, 100)]
+    assert frames["make -> submit"].below["get_tag"].costs == [Fraction(30, 100), Fraction(20, 100)]
+    assert "make -&gt; submit" in differential_page(old, new)
+    seldom = profile("kernel;f 1 10\nkernel;f;submit 1 90\nkernel;f;submit;get_tag 1 10")
+    assert "make -> submit" not in joined(frames_of([old, seldom])).below["kernel"].below["f"].below
