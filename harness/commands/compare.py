@@ -5,16 +5,18 @@ import argparse
 from contextlib import closing
 from pathlib import Path
 
-from harness.commands.common.options import add_arms, add_metrics, add_results, metrics_of, results_root
+from harness.commands.common.options import add_arms, add_metrics, add_results, metrics_of, results_root, write_page
 from harness.judge.comparison import Difference
 from harness.judge.visible import unseen
 from harness.record.index import IndexedRun, open_index
 from harness.record.judging import changes_of_runs, results_of
 from harness.record.pairing import RunPair, pairs, side
 from harness.record.store import load_run
-from harness.report.terminal.comparison import Compared, print_comparison
+from harness.report.terminal.comparison import Compared, counted, print_comparison
 from harness.report.terminal.printing import console_of
 from harness.studies.history import history, print_history
+from harness.studies.overview.collection import of_pairs
+from harness.studies.overview.set import set_page
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.yaml.strict import nearest
 
@@ -33,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--history", metavar="SCENARIO", help="print its figures over dates and kernel versions, and where they change"
     )
     add_arms(parser)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="also write one HTML page of both sides")
     add_results(parser)
     parser.epilog = "Exit status: 0 equal, 1 different, 125 cannot judge; with --history 0."
 
@@ -43,11 +46,17 @@ def execute(options: argparse.Namespace) -> int:
     _check(options)
     if options.history:
         return _history(root, options.history, metrics, frozenset(options.arm))
-    every = [_comparison(pair, metrics) for pair in pairs(side(options.before, root), side(options.after, root))]
+    paired = pairs(side(options.before, root), side(options.after, root))
+    every = [_comparison(pair, metrics) for pair in paired]
     compared = [pair for pair in every if pair.changes]
     if not compared:
         raise CannotJudge(f"neither side measured {' or '.join(metrics)}")
     print_comparison(console_of(), compared, marked_only=options.marked)
+    if options.out:
+        runs = [[load_run(Path(run.path)) for run in pair] for pair in paired]
+        write_page(
+            options.out, set_page(of_pairs(runs, counted([change for pair in compared for change in pair.changes])))
+        )
     kinds = {change.difference() for pair in compared for change in pair.changes}
     if Difference.MARKED in kinds:
         return EXIT_FAIL
@@ -56,7 +65,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     sides = [side for side in (options.before, options.after) if side is not None]
-    if options.history and (sides or options.marked):
+    if options.history and (sides or options.marked or options.out):
         raise Misuse("--history takes one scenario and nothing to compare it with", remedy="omit the other arguments")
     if not options.history and (options.before is None or options.after is None):
         raise Misuse(

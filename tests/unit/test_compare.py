@@ -139,6 +139,23 @@ def test_two_kernels_of_one_store(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "none together.fast.bw" in out
 
 
+def test_the_page_has_both_sides_and_the_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = run_of(tmp_path, [95.0, 96.0])
+    run_of(tmp_path, [80.0, 82.0], release=NEW)
+    page = tmp_path / "pages" / "differences.html"
+    assert compare(capsys, "6.1", "7.2", "--results", str(tmp_path), "--out", str(page))[0] == EXIT_FAIL
+    text = page.read_text()
+    assert "<title>What differs between Linux 6.1 and 7.2?" in text
+    # (80 + 82) / (95 + 96) - 1
+    assert "-15.2" in text
+    assert "with a difference of 5 % or more, " in text and "<details open><summary>IOPS" in text
+    again = run_of(tmp_path, [95.0, 97.0], day=2)
+    compare(capsys, str(old.path), str(again.path), "--out", str(page))
+    days = [run.facts.started[5:16].replace("T", " ") for run in (old, again)]
+    assert f"<title>What differs between Linux 6.1 {days[0]} and 6.1 {days[1]}?" in page.read_text()
+    assert main(["compare", "--history", "made-up", "--out", str(page)]) == EXIT_MISUSE
+
+
 def test_a_figure_that_neither_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_of(tmp_path, [95.0, 96.0])
     assert main(["compare", "6.1", "6.1", "--metric", "resync.bw", "--results", str(tmp_path)]) == EXIT_CANNOT_JUDGE

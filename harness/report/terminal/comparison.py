@@ -49,7 +49,7 @@ def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only
             lacking = dict.fromkeys((change.arm, change.reason) for change in pair.changes if change.reason)
             for arm, reason in lacking:
                 console.print(Text(f"  {arm}: {reason}", "dim"), soft_wrap=True)
-            console.print(Text(f"  {_count(pair.changes)}"))
+            console.print(Text(f"  {counted(pair.changes)}"))
             if pair.unseen:
                 console.print(Text(f"  not visible: {pair.unseen}"), soft_wrap=True)
             for command in pair.profiles:
@@ -104,7 +104,8 @@ def _side(ensemble: Ensemble | None) -> tuple[str, str]:
     return ("-", "") if ensemble is None else (figure(ensemble.median), limits(ensemble))
 
 
-def _count(changes: Sequence[Change]) -> str:
+def counted(changes: Sequence[Change]) -> str:
+    """How many figures differ, such as ``6 figures: 1 with a difference of 5 % or more, 2 less``."""
     kinds = [change.difference() for change in changes]
     marked, real = kinds.count(Difference.MARKED), kinds.count(Difference.REAL)
     unknown = kinds.count(Difference.UNKNOWN)

@@ -116,6 +116,22 @@ def of_runs(store: Store, scenario: str) -> Collection:
     return _collection(f"History of {scenario}", note, (scenario,), (column for _, column in cells), cells)
 
 
+def of_pairs(compared: Iterable[Sequence[RunFolder]], note: str) -> Collection:
+    """Two runs of each scenario, the side before first; runs of one release are told apart by their dates."""
+    cells = {}
+    for both in compared:
+        same = len({run.facts.kernel.release for run in both}) == 1
+        for run in both:
+            kernel, date = run.facts.kernel, f" {run.facts.started[5:16]}".replace("T", " ") if same else ""
+            column = Column(f"{_series(kernel)}{date}", f"{kernel.release}, run {run.facts.run_id}")
+            cells[run.scenario.name, column] = _judged_cell(run)
+    names = dict.fromkeys(name for name, _ in cells)
+    columns = dict.fromkeys(column for _, column in cells)
+    labels = [*dict.fromkeys(column.label for column in columns)]
+    title = f"What differs between Linux {_listed(labels)}?"
+    return _collection(title, f"{note}; changes are relative to the first column.", names, columns, cells)
+
+
 def of_sweeps(root: Path, sweeps: Sequence[Sweep], note: str) -> Collection:
     """Scenarios over the same kernels; ``root`` holds the runs."""
     columns = [Column(label(spec), spec) for spec in sweeps[0].specs]
