@@ -76,6 +76,7 @@ def test_a_limit_of_blk_throttle_is_named_with_both_figures(iops: float, label: 
     arm, load = of.arms["hundred"], of.loads["read"]
     found = bottleneck(arm, load, [ONE], {"reader": iops * 4096})
     assert (found.label, found.figure[: len(figure)]) == (label, figure)
+    assert ("not modelled" in found.figure) is (label == UNCOUNTED)
     if label.startswith("queue"):
         change = changes(arm, load, found)[0]
         assert (change.named, change.arm.queue["throttle/read_iops"], change.load) == (True, "125", load)

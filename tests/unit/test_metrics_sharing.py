@@ -135,6 +135,8 @@ GUEST_FIGURES = {
 COUNTER = (
     DATA
     + b"""\
+lock ffff888003c01018 1 1 0 1 0
+lock ffff888003c01058 1 1 0 1 0
 line 3c01080 ffffffff82c01080
 user 0 0 20 0 6 0 f
 user 1 10 10 4 2 ff f
@@ -152,8 +154,8 @@ by ffffffff81400050 0 0 40 0 5 f
 @pytest.mark.parametrize(
     ("places", "seen", "locks", "held"),
     [
-        # The code that writes the first line, in which the lock is; the code that reads it has none.
-        ("f 0 ffffffff81400000 ffffffff81400001", 21 / 40, 20 / 40, 300 / 40),
+        # The code that writes the first line, in which two of three locks are; the code that reads it has none.
+        ("f 0 ffffffff81400000 ffffffff81400001", 21 / 40, 21 / 40, 301 / 40),
         ("f 0 ffffffff81400010 ffffffff81400020", 0.0, 0.0, 0.0),
         # A function of two parts, the second of which writes the third line.
         ("f 0 ffffffff81400060 ffffffff81400070\nf 0 ffffffff81400040 ffffffff81400050", 12 / 40, 0.0, 0.0),

@@ -66,6 +66,11 @@ def test_programs_are_identified_by_their_code_and_its_place_in_the_page() -> No
     assert find_images((block(0x55AA00000008, LONG),), [image("fio", LONG)]) == {}
 
 
+@pytest.mark.parametrize(("size", "places"), [(15, 0), (16, 1)])
+def test_a_block_of_few_bytes_alone_identifies_no_program(size: int, places: int) -> None:
+    assert len(find_images((block(0x1000, LONG[:size]),), [image("fio", LONG)])) == places
+
+
 def test_the_patched_vdso_is_recognised_by_its_other_blocks() -> None:
     known, patched = block(0x7FFF00001000, LONG), block(0x7FFF00001020, b"\x0f\x01\xf9")
     code = LONG + b"\x0f\xae\xe8" + bytes(29)

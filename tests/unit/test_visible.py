@@ -35,6 +35,7 @@ def cell(speed: float, idle: float = 0.0) -> CellResult:
     figures = {("together", "guest", "cpu.idle"): idle, ("solo", "guest", "cpu.idle"): idle}
     for load, role in (("solo", "fast"), ("together", "fast"), ("together", "slow")):
         figures |= {(load, role, "iops"): 100 * speed, (load, role, "cpu.per_io"): 5e6 / speed}
+        figures |= {(load, role, "disk.merges"): 5.0}
     return CellResult("none", 1, Status.PASS, figures=figures)
 
 
@@ -62,6 +63,20 @@ def test_a_cost_is_judged_where_nothing_waits_unseen() -> None:
     assert cannot_show(COST, evidence, (1,)) == ""
     assert judged(model(COST), idle=0.2)[0] is Status.FAIL
     assert judged(model(ALONE))[0] is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "busy"),
+    [
+        ("together.fast.disk.merges", "together.slow.disk.merges", False),
+        ("together.fast.disk.merges", "solo.fast.disk.merges", True),
+        ("together.fast.disk.merges", "together.fast.iops", True),
+    ],
+)
+def test_two_counts_of_one_window_do_not_depend_on_the_guests_speed(left: str, right: str, busy: bool) -> None:
+    verdict = judge(model(ratio(f"none.{left}", f"none.{right}")), [cell(1.0)])
+    assert (verdict.claims[0].judgement.reason == TOO_BUSY) is busy
+    assert verdict.claims[0].judgement.status is (Status.DONE if busy else Status.FAIL)
 
 
 def test_a_run_from_before_the_key_is_judged_as_it_was() -> None:
