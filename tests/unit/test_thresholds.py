@@ -300,6 +300,7 @@ NOT_HERE = {
     "legacy-fair-tags": "kernels before 5.0",
     "legacy-path": "kernels before 5.0",
     "nr-requests": "queue/async_depth is of 7.2",
+    "full-queue-lines": "newer than the study",
     "shared-queue-cpus": "several CPUs",
 }
 """Scenarios with claims that no kernel of the study measured."""
