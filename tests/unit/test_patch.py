@@ -193,20 +193,6 @@ def test_a_reply_is_a_mail_of_forty_lines(tmp_path: Path, tree: Path) -> None:
     assert "-15.2% *" in text and "blklab patch series.mbox" in text
 
 
-def test_what_one_cpu_does_not_show_is_no_sameness(tmp_path: Path, tree: Path) -> None:
-    (one,) = read_series(series_of(tmp_path, patched(tree, "block/tags.c", "depth = 0", "depth = 1")))
-    base = run_of(tmp_path, [95.0])
-    same = compared(outcomes(base, run_of(tmp_path, [95.0], day=2, release="6.1.0-19-amd64")))
-    said = replace(same, unseen="the series changes locks (block/tags.c)")
-    assert verdict_line(said).startswith("NO DIFFERENCE VISIBLE WITH ONE CPU  ")
-    assert "  not visible with one CPU: the series changes locks (block/tags.c)" in [*summary(said)]
-    text = reply([one], said, None, "blklab patch series.mbox")
-    assert "\nFigures: no difference visible with one CPU.\n" in text and "No figure of both differs" not in text
-    assert "\nnot visible with one CPU: the series changes locks (block/tags.c)\n" in text
-    slower = compared(outcomes(base, run_of(tmp_path, [80.0], day=3, release="6.1.0-20-amd64")))
-    assert verdict_line(replace(slower, unseen=said.unseen)).startswith("WORSE")
-
-
 def test_nothing_judged_on_both_sides_is_no_verdict(tmp_path: Path) -> None:
     found = replace(outcomes(run_of(tmp_path, [95.0]), run_of(tmp_path, [95.0], day=2)), judged=0)
     assert exit_code([compared(found)]) == EXIT_CANNOT_JUDGE

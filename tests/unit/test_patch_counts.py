@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Counts of several CPUs in the mail about a series."""
+"""What several CPUs count, and one CPU does not show, in the mail about a series."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from harness.judge.cells import CellResult
 from harness.patch.judgement import outcomes
-from harness.patch.report import reply
+from harness.patch.report import reply, summary, verdict_line
 from harness.patch.series import read_series
 from harness.record import judging
 from harness.record.judging import results_of
@@ -33,3 +33,17 @@ def test_a_reply_names_the_counts_of_several_cpus_that_changed(tmp_path: Path, m
     (line,) = [line.split() for line in text.splitlines() if "lines.seen" in line and "none." in line]
     assert line[:4] == ["1.880", "-99.5%", "*", "0.01000"]
     assert "locks" not in text
+
+
+def test_what_one_cpu_does_not_show_is_no_sameness(tmp_path: Path) -> None:
+    (one,) = read_series(series_of(tmp_path, patched(small_tree(tmp_path), "block/tags.c", "depth = 0", "depth = 1")))
+    base = run_of(tmp_path, [95.0])
+    same = compared(outcomes(base, run_of(tmp_path, [95.0], day=2, release="6.1.0-19-amd64")))
+    said = replace(same, unseen="the series changes locks (block/tags.c)")
+    assert verdict_line(said).startswith("NO DIFFERENCE VISIBLE WITH ONE CPU  ")
+    assert "  not visible with one CPU: the series changes locks (block/tags.c)" in [*summary(said)]
+    text = reply([one], said, None, "blklab patch series.mbox")
+    assert "\nFigures: no difference visible with one CPU.\n" in text and "No figure of both differs" not in text
+    assert "\nnot visible with one CPU: the series changes locks (block/tags.c)\n" in text
+    slower = compared(outcomes(base, run_of(tmp_path, [80.0], day=3, release="6.1.0-20-amd64")))
+    assert verdict_line(replace(slower, unseen=said.unseen)).startswith("WORSE")
