@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The console script. It imports only the standard library before it catches failures."""
 
-import errno
 import gc
 import os
+import re
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 MISUSE = 129
 LAB_BROKEN = 128
@@ -17,8 +18,12 @@ INTERRUPTED = 130
 TERMINATED = 143
 
 
+_ENDS = (signal.SIGTERM, signal.SIGHUP)
+_LENGTHS = ("COLUMNS", "LINES")
+
+
 class Terminated(KeyboardInterrupt):
-    """SIGTERM. It ends a command as SIGINT does: machines stop, the terminal is restored."""
+    """SIGTERM or SIGHUP. It ends a command as SIGINT does: machines stop, the terminal is restored."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     and a verdict that cannot be written, is 128 or above.
     """
     try:
+        _open_streams()
         with _terminable():
             code = _run(sys.argv[1:] if arguments is None else arguments)
         for stream in filter(None, (sys.stdout, sys.stderr)):
@@ -54,12 +60,20 @@ def _run(arguments: Sequence[str]) -> int:
         _drop_output()
         return LAB_BROKEN
     except Exception as error:
-        return _report(error)
+        return _report(error, arguments)
+
+
+def _open_streams() -> None:
+    """Open what the caller closed, or the next file would take its number. Output then fails; errors are dropped."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY), number)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Turn SIGTERM into Terminated. Only the main thread may set a handler."""
+    """Turn the signals that end a program into Terminated. Only the main thread may set a handler."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -67,11 +81,15 @@ def _terminable() -> Iterator[None]:
     def terminate(*_: object) -> None:
         raise Terminated
 
-    before = signal.signal(signal.SIGTERM, terminate)
+    before = {number: signal.getsignal(number) for number in _ENDS}
+    for number, handler in before.items():
+        # nohup ignores SIGHUP.
+        signal.signal(number, handler if handler is signal.SIG_IGN else terminate)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _drop_output() -> None:
@@ -85,28 +103,47 @@ def _dispatch(arguments: Sequence[str]) -> int:
     # Imports make many objects and no garbage: looking for it takes a fifth of their time, later 20 ms of a run.
     gc.disable()
     try:
+        from harness.base.escaping import escaped_output
         from harness.commands.common.parser import build_parser
 
-        options = build_parser(arguments).parse(arguments)
+        _check_environment()
+        with escaped_output():
+            options = build_parser(arguments).parse(arguments)
+            gc.enable()
+            code: int = options.execute(options)
     finally:
         gc.freeze()
         gc.enable()
-    code: int = options.execute(options)
     return code
 
 
-def _report(error: Exception) -> int:
+def _check_environment() -> None:
+    """Raises Misuse where there is no current folder. A terminal too narrow for a table has its usual size."""
+    from lab.base.errors import Misuse
+
+    for name in _LENGTHS:
+        if not re.fullmatch("[2-9][0-9]|[1-9][0-9]{2,3}", os.environ.get(name, "80")):
+            del os.environ[name]
     try:
-        from lab.base.errors import BlklabError
+        Path.cwd()
+    except FileNotFoundError:
+        raise Misuse("the current folder does not exist any more", remedy="cd to another one") from None
+
+
+def _report(error: Exception, arguments: Sequence[str]) -> int:
+    try:
+        from lab.base.errors import BlklabError, LabBroken, Misuse
     except Exception:
         traceback.print_exc()
         return LAB_BROKEN
+    if isinstance(error, OSError) and error.errno:
+        # A bug of blklab is no error of a file.
+        named = str(error.filename or "the output cannot be written")
+        kind = Misuse if any(named in word for word in arguments) else LabBroken
+        error = kind(f"{named}: {error.strerror}")
     if isinstance(error, BlklabError):
         print(f"blklab: {error}", file=sys.stderr)
         return error.exit_code
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EBADF):
-        print(f"blklab: {error.filename or 'the output'} cannot be written: {error.strerror}", file=sys.stderr)
-        return LAB_BROKEN
     traceback.print_exc()
     print("blklab: this is a bug of blklab, not a verdict", file=sys.stderr)
     return LAB_BROKEN

@@ -15,6 +15,7 @@ A scenario with the key ``selftest`` passes when it ends with the status that it
 item makes the boots; an interrupt stops the machines before pytest ends.
 """
 
+import argparse
 import io
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -25,7 +26,7 @@ import pytest
 from rich.console import Console
 
 from harness.commands.common.boots import kernel_of, lab_of_host, watched
-from harness.commands.common.options import MOST_SEEDS, SCENARIOS, given, kernel_default, number, results_root
+from harness.commands.common.options import MOST_SEEDS, SCENARIOS, kernel_default, number, results_root
 from harness.commands.common.output import print_run
 from harness.judge.claims import XFAIL
 from harness.judge.verdict import Verdict
@@ -56,6 +57,13 @@ class Hooks:
         """The runner of all scenarios; called once."""
 
 
+def _named(text: str) -> str:
+    """An argparse type: an unset variable of a shell must not select a default."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected a value, got an empty one")
+    return text
+
+
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(Hooks)
 
@@ -65,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--kernel",
         action="append",
-        type=given,
+        type=_named,
         default=[],
         metavar="SPEC",
         help="run scenarios on this kernel (may be repeated)",

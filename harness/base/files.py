@@ -21,16 +21,28 @@ ELSEWHERE = "name a folder that can be written: RESULTS=DIR with make, --results
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Replace ``path`` atomically and sync it to disk. Raises LabBroken, Misuse for what is no regular file."""
-    # A device or a fifo would be replaced by a file: root could lose /dev/null.
+    """Replace ``path`` atomically and sync it to disk; a device, or a fifo with a reader, is written to instead.
+
+    Raises LabBroken.
+    """
     if path.exists() and not path.is_file():
-        raise Misuse(f"{path} is not a regular file", remedy="name a file, or leave the option out to print")
+        _write_into(path, data)
+        return
     with _replacing(path) as aside, aside.open("xb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
     with writing(path):
         sync(path.parent)
+
+
+def _write_into(path: Path, data: bytes) -> None:
+    with writing(path):
+        # Without O_NONBLOCK opening a fifo waits for a reader.
+        handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.set_blocking(handle, True)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
 
 
 def link_atomic(path: Path, target: str) -> None:

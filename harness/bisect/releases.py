@@ -11,13 +11,16 @@ from harness.bisect.report import range_of
 from harness.judge.cells import Ensemble
 from harness.report.format import plural
 from harness.scenario.metric_names import METRICS
-from harness.scenario.model import Status
+from harness.scenario.model import Scenario, Status
+from harness.scenario.ratio import FIGURE, ExpressionError, names_of, parse_ratio
 from harness.studies.timeline.lines import lines
 from harness.studies.timeline.sweep import Extends, Sweep, label
 from harness.studies.timeline.text import spent
 from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import Tell
 from lab.yaml.strict import nearest
+
+_SHAPE = "ARM.LOAD.ROLE.METRIC, without ROLE where all roles share it: mq-deadline.solo.fast.cpu.per_io"
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,22 @@ def bisect_releases(sweeper: Extends, ends: Sweep, figure: str, tell: Tell) -> R
     return Releases(swept, question, seen, answers, good, bad)
 
 
+def demand_figure(scenario: Scenario, figure: str) -> None:
+    """Raises Misuse for a figure (without ROLE where all roles share it) that the scenario does not measure."""
+    known, (arm, load, *rest) = names_of(scenario), [*figure.split(".", 2), "", ""]
+    roles = (f"{arm}.{load}.{role}.{rest[0]}" for role in known.loads.get(load, ()))
+    for text in (*roles, figure):
+        try:
+            ratio = parse_ratio(text, known)
+        except ExpressionError as error:
+            reason = error.message
+        else:
+            if (ratio.left.kind, ratio.right) == (FIGURE, None):
+                return
+            reason = "this is not one figure"
+    raise Misuse(f"--figure {figure}: {reason}", remedy=_SHAPE)
+
+
 def observed(swept: Sweep, place: int, figure: str, middle: float | None) -> Observation:
     """A kernel's claims; with a ``figure``, that one as a claim that it is on the first end's side of ``middle``."""
     spec = swept.specs[place]
@@ -89,7 +108,7 @@ def _figure(swept: Sweep, place: int, figure: str) -> Ensemble:
     if wanted is None or place not in wanted.values:
         raise Misuse(
             f"{swept.specs[place]} has no figure {figure}{nearest(figure, known)}",
-            remedy="ARM.LOAD.ROLE.METRIC, without ROLE where all roles share it: mq-deadline.solo.fast.cpu.per_io",
+            remedy=_SHAPE,
         )
     return wanted.values[place]
 

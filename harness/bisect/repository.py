@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lab.base.errors import LabBroken, Misuse
 from lab.base.process import Finished, run
+from lab.base.units import shortened
 from lab.kernels.git import commit_of
 
 _FIELDS = "%H%x00%P%x00%an <%ae>%x00%aI%x00%s"
@@ -71,7 +72,7 @@ class Repository:
         found, parents, author, date, subject = words
         listing = self._text("diff-tree", "--no-commit-id", "--name-only", "-r", "-m", "--first-parent", "-z", sha)
         files = tuple(dict.fromkeys(name for name in listing.split("\0") if name))
-        return Commit(found, tuple(parents.split()), author, date, subject, files)
+        return Commit(found, tuple(parents.split()), author, date, shortened(subject), files)
 
     def suspects(self, good: Iterable[str], bad: str, *, first_parent: bool = False) -> tuple[str, ...]:
         """Commits that ``bad`` has and no ``good`` one has, oldest first."""

@@ -13,10 +13,10 @@ from harness.bisect.noisy import NoisyBisection
 from harness.bisect.notebook import State
 from harness.bisect.oracle import CommitTrial, KernelOracle
 from harness.bisect.report import mail, print_finding
-from harness.bisect.repository import Repository
+from harness.bisect.repository import Repository, demand_repository
 from harness.commands.bisect_releases import DEBIAN, by_release
 from harness.commands.common import options as shared
-from harness.commands.common.boots import bench_of, scenario_of
+from harness.commands.common.boots import bench_of, scenario_of, store_of
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines
 from harness.profile.recorded import chosen_cell, profiles_of_runs
@@ -27,17 +27,14 @@ from harness.run.plan import run_command
 from harness.scenario.model import Scenario
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, BlklabError, Misuse
+from lab.base.reading import real
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     shared.add_scenario(parser, nargs="?")
     parser.add_argument("--tree", type=Path, metavar="DIR", help="a git repository with the kernel's history")
-    parser.add_argument(
-        "--good", type=shared.given, metavar="REV", help="a commit, or a series (debian:6.12), on which the claims hold"
-    )
-    parser.add_argument(
-        "--bad", type=shared.given, metavar="REV", help="a commit, or a series (debian:7.3), on which a claim fails"
-    )
+    parser.add_argument("--good", metavar="REV", help="a commit, or a series (debian:6.12), on which the claims hold")
+    parser.add_argument("--bad", metavar="REV", help="a commit, or a series (debian:7.3), on which a claim fails")
     parser.add_argument(
         "--figure", default="", metavar="NAME", help="between series: ARM.LOAD.ROLE.METRIC instead of the claims"
     )
@@ -61,12 +58,13 @@ def execute(options: argparse.Namespace) -> int:
         code = by_release(options)
         if options.tree is None or code != EXIT_PASS:
             return code
-    scenario, bench = scenario_of(options, claims=True), bench_of(options)
-    folder = bench.store.root / "bisect" / _key(options, scenario)
+    scenario, tree = scenario_of(options, claims=True), real(options.tree)
+    demand_repository(tree)
+    folder = store_of(options).root / "bisect" / _key(options, scenario)
     folder.mkdir(parents=True, exist_ok=True)
-    tree = options.tree.resolve()
     repository = Repository(tree, folder / "clone.git")
     state = State(scenario.digest, str(tree), repository.resolve(options.good), repository.resolve(options.bad))
+    bench = bench_of(options)
     trial = CommitTrial(repository.folder, f"tree:{tree}", scenario, options.seeds, tuple(options.arm))
     oracle = KernelOracle(bench, trial, shared.tell)
     finding = _bisection(options, repository, oracle, state, folder).run()
@@ -96,12 +94,14 @@ def _check(options: argparse.Namespace) -> None:
         )
     if any(packaged) != all(packaged):
         raise Misuse(f"{options.good} and {options.bad} are not of one kind", remedy="two series, or two commits")
+    if options.good == options.bad:
+        raise Misuse(f"{options.good} is both ends", remedy="a good one and a bad one")
     if options.figure and not all(packaged):
         raise Misuse("--figure is for a bisection by release", remedy="leave it out, or give two series (debian:6.12)")
 
 
 def _key(options: argparse.Namespace, scenario: Scenario) -> str:
-    words = [str(options.tree.resolve()), options.good, options.bad, options.seeds, sorted(options.arm)]
+    words = [str(real(options.tree)), options.good, options.bad, options.seeds, sorted(options.arm)]
     return f"{scenario.name}-{digest_bytes(canonical(words))[:12]}"
 
 

@@ -4,7 +4,7 @@
 import argparse
 import shlex
 
-from harness.bisect.releases import Releases, bisect_releases, text
+from harness.bisect.releases import Releases, bisect_releases, demand_figure, text
 from harness.bisect.repository import demand_repository
 from harness.commands.common.boots import bench_of, kernel_of, scenario_of, specs
 from harness.commands.common.options import tell, words_of
@@ -32,6 +32,8 @@ def by_release(options: argparse.Namespace) -> int:
         for end in (options.good, options.bad):
             commit_of(options.tree, _tag(end))
     scenario = scenario_of(options, claims=not options.figure)
+    if options.figure:
+        demand_figure(scenario, options.figure)
     ready_qemu(Cache.default(), tell)
     low, high = (options.bad, options.good) if backwards else (options.good, options.bad)
     wanted = specs([low, "..", high], Cache.default())

@@ -37,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_arms(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write one HTML page of both sides")
     add_results(parser)
+    parser.set_defaults(needs={"arm": ("history",)}, alone={"history": ("before", "after", "marked", "out")})
     parser.epilog = "Exit status: 0 equal, 1 different, 125 cannot judge; with --history 0."
 
 
@@ -64,16 +65,11 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    sides = [side for side in (options.before, options.after) if side is not None]
-    if options.history and (sides or options.marked or options.out):
-        raise Misuse("--history takes one scenario and nothing to compare it with", remedy="omit the other arguments")
     if not options.history and (options.before is None or options.after is None):
         raise Misuse(
             "compare needs BEFORE and AFTER",
             remedy="blklab compare debian:6.1 debian:7.2, or blklab compare --history SCENARIO",
         )
-    if options.arm and not options.history:
-        raise Misuse("--arm selects arms of --history", remedy="omit --arm")
 
 
 def _comparison(pair: RunPair, metrics: tuple[str, ...]) -> Compared:

@@ -37,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_seeds(parser, default=1, help="boots for each limit (default: 1)")
     add_jobs(parser)
+    parser.set_defaults(needs={"seeds": ("prove",), "jobs": ("prove",)})
     parser.epilog = "Exit status with --prove: 0 proven, 1 refuted, 125 cannot be proven."
 
 

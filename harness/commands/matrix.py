@@ -9,7 +9,15 @@ from functools import partial
 from pathlib import Path
 
 from harness.commands.common import options as shared
-from harness.commands.common.boots import add_kernels, bench_of, every_scenario, kernels, refuse_ranges, specs
+from harness.commands.common.boots import (
+    add_kernels,
+    bench_of,
+    every_scenario,
+    kernel_specs,
+    kernels,
+    refuse_ranges,
+    specs,
+)
 from harness.commands.common.choice import chosen_by
 from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
 from harness.limits.load import load_scenario
@@ -39,7 +47,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--changed",
-        type=shared.given,
         metavar="REV..REV",
         help="the scenarios that execute what differs between two commits of --tree, as blklab patch chooses them",
     )
@@ -55,6 +62,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shared.add_results(parser)
     parser.add_argument("--refresh", action="store_true", help="use the newest package of each kernel")
     add_dry_run(parser)
+    boots = ("scenarios", "changed", "kernels", "seeds", "shard", "dask", "jobs", "refresh", "dry_run")
+    parser.set_defaults(
+        needs={"tree": ("changed",), "changed": ("tree",)}, alone={"merge": boots, "changed": ("scenarios",)}
+    )
     parser.epilog = (
         "Exit status: 0 when everything that could be judged passes, 1 fail, 125 cannot judge, 128 and above broken."
     )
@@ -100,9 +111,9 @@ def _scenarios(named: Sequence[str]) -> tuple[Scenario, ...]:
 def _changed(options: argparse.Namespace) -> tuple[Scenario, ...]:
     """All that execute what differs. Raises CannotJudge where none does, Misuse."""
     old, dots, new = options.changed.partition("..")
-    if options.scenarios or options.tree is None or not (old and dots and new) or new.startswith("."):
+    if not (old and dots and new) or new.startswith("."):
         raise Misuse(
-            f"--changed {options.changed} needs --tree, two commits, and no scenarios",
+            f"--changed {options.changed} needs two commits",
             remedy="blklab matrix --tree DIR --changed v6.12..HEAD --kernels tree:DIR@HEAD",
         )
     if not is_repository(options.tree):
@@ -117,7 +128,7 @@ def _changed(options: argparse.Namespace) -> tuple[Scenario, ...]:
 
 
 def _named(options: argparse.Namespace) -> Sequence[str]:
-    return " ".join(options.kernels or ()).split() or (os.environ.get("KERNELS") or KERNELS).split()
+    return " ".join(options.kernels or ()).split() or kernel_specs(os.environ.get("KERNELS") or KERNELS).split()
 
 
 def _print(folder: MatrixFolder) -> int:

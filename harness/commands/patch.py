@@ -15,7 +15,6 @@ from harness.commands.common.options import (
     add_jobs,
     add_results,
     add_seeds,
-    given,
     number,
     tell,
     words_of,
@@ -33,6 +32,7 @@ from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, Misuse
 from lab.kernels.packaged import DEFAULT, named_source
+from lab.kernels.resolve import demand
 from lab.kernels.tree import KernelSource
 
 FOLDER = "patch"
@@ -50,7 +50,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--base",
-        type=given,
         default=DEFAULT,
         metavar="TREE@REV",
         help=f"what it applies to: a git tree at a commit, tree:DIR@REV, or a packaged source (default: {DEFAULT})",
@@ -65,6 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_arms(parser)
     add_jobs(parser)
     add_results(parser)
+    parser.set_defaults(alone={"all": ("scenario", "most"), "scenario": ("most",)})
     parser.epilog = (
         "Exit status: 0 same or better, 1 worse (a claim, a load or a boot), 125 cannot judge: it does not apply or"
         " build, or no scenario executes what it touches."
@@ -72,17 +72,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    if options.all and options.scenario:
-        raise Misuse("--all with --scenario", remedy="leave one of them out")
+    named = [load_scenario(name, search=SCENARIOS) for name in options.scenario]
+    spec = demand(options.base if ":" in options.base else f"tree:{options.base}")
     series, store, cache = read_series(options.series), store_of(options, FOLDER), Cache.default()
-    spec = options.base if ":" in options.base else f"tree:{options.base}"
     source = named_source(spec, cache, tell)
     if source is None:
         raise Misuse(f"--base {spec} is not a source", remedy="source:6.12, or DIR@REV of a git tree")
     folder = store.root / "series" / digest_bytes(canonical([source.spec, str(source.path)]))[:12]
     branch = Branch(source, folder)
     _, *commits = accumulate(series, lambda onto, patch: branch.applied(patch, onto), initial=branch.base)
-    scenarios = _scenarios(options, branch, commits[-1])
+    scenarios = named or _scenarios(options, branch, commits[-1])
     bench = bench_of(options, FOLDER)
     title = _title(options.base, source, branch)
     study = Study(branch, title, bench, tell, cache, options.seeds, options.arm)
@@ -108,8 +107,6 @@ def _title(named: str, source: KernelSource, branch: Branch) -> str:
 
 
 def _scenarios(options: argparse.Namespace, branch: Branch, tip: str) -> list[Scenario]:
-    if options.scenario:
-        return [load_scenario(name, search=SCENARIOS) for name in options.scenario]
     every = every_scenario()
     choice = chosen_by(Sources(branch.folder, branch.base, tip), every)
     print("\n".join(choice_lines(choice, len(every) if options.all else options.most)))

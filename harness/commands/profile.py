@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.commands.common.boots import kernel_again, lab_of_host
-from harness.commands.common.options import add_results, results_root, tell
+from harness.commands.common.options import add_results, number, results_root, tell
 from harness.commands.common.pairs import cell_words, runs_of
 from harness.profile.differential import differential
 from harness.profile.formats import write_profiles
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NEW, ARM.LOAD",
         help="a second run to compare with, and the cell (default: the first, or that whose cpu.per_io differs most)",
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed to profile (default: 1)")
+    parser.add_argument("--seed", type=number(1), default=1, metavar="N", help="the seed to profile (default: 1)")
     parser.add_argument("--scenario", metavar="NAME", help="the scenario, where a kernel was measured in several")
     parser.add_argument("--function", metavar="NAME", help="callers and callees of a function, with counts")
     parser.add_argument("--lines", action="store_true", help="also by line of source, for kernels that blklab builds")

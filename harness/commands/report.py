@@ -15,6 +15,7 @@ from harness.report.page.run import run_page
 from harness.studies.overview.collection import newest, of_matrix, of_runs
 from harness.studies.overview.set import set_page
 from lab.base.errors import EXIT_PASS, Misuse
+from lab.base.reading import real
 
 PAGE = "report.html"
 
@@ -34,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    folder = (options.folder or results_root(None)).resolve()
+    folder = real(options.folder or results_root(None))
     target: Path = options.out or folder / PAGE
     if not target.parent.is_dir():
         raise Misuse(f"{target.parent} is not a folder", remedy="name a folder that holds runs, or --out FILE")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from harness.commands.common import options as shared
 from harness.commands.common.boots import arms_of, bench_of, kernel_of
 from harness.commands.common.dry_run import Estimate, add_dry_run, dominant, print_estimates, total
-from harness.commands.common.output import add_exports, check_exports, export, show_run
+from harness.commands.common.output import FORMATS, add_exports, check_exports, export, show_run
 from harness.commands.common.several import NamedScenario, add_several, conclude, scenarios_of
 from harness.judge.verdict import Verdict
 from harness.record.index import indexed_runs
@@ -36,7 +36,8 @@ def add_tracing(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_trace(options: argparse.Namespace, scenario: Scenario) -> int:
-    _check(options)
+    if len(options.arm) > 1:
+        raise Misuse("--trace takes one --arm", remedy="trace the arms one after another")
     events = parse_events(options.trace)
     arm, seed = chosen_arm(scenario, options.arm[0] if options.arm else None), options.seed or 1
     bench = bench_of(options)
@@ -45,15 +46,6 @@ def execute_trace(options: argparse.Namespace, scenario: Scenario) -> int:
     job, results = replace(guest_job(scenario, arm, seed), trace=events), bench.store.root / scenario.name
     _print(trace_boot(bench.lab, kernel, arm, job, results, phase_seen=shared.tell))
     return EXIT_PASS
-
-
-def _check(options: argparse.Namespace) -> None:
-    unused = [name for name in ("base", "seeds", "verify", "dry_run", "json") if getattr(options, name)]
-    if unused:
-        flag = f"--{unused[0].replace('_', '-')}"
-        raise Misuse(f"--trace with {flag}: --trace makes one boot and no verdict", remedy=f"omit {flag}")
-    if len(options.arm) > 1:
-        raise Misuse("--trace takes one --arm", remedy="trace the arms one after another")
 
 
 def _print(traces: tuple[Trace, ...]) -> None:
@@ -72,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shared.add_kernel(parser)
     parser.add_argument(
         "--base",
-        type=shared.given,
+        type=shared.kernel_spec,
         metavar="SPEC",
         help="measure this kernel first; its figures are baseline.* in claims",
     )
@@ -92,6 +84,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_dry_run(parser)
     add_exports(parser)
     add_tracing(parser)
+    # A trace is one boot without a verdict.
+    verdict = ("base", "seeds", "verify", "dry_run", "json", *FORMATS)
+    parser.set_defaults(needs={"seed": ("trace",)}, alone={"trace": verdict})
     parser.epilog = "Exit status: 0 pass, 1 fail, 125 cannot judge, 128 and above: the lab is broken or misused."
 
 
@@ -103,8 +98,6 @@ def execute(options: argparse.Namespace) -> int:
         return EXIT_PASS
     if options.trace is not None:
         return execute_trace(options, chosen[0].scenario)
-    if options.seed is not None:
-        raise Misuse("--seed selects the boot that --trace records", remedy="add --trace, or use --seeds N")
     for it in chosen:
         STRATEGIES[it.scenario.clock].refuse(it.scenario, verify=options.verify, baseline=options.base is not None)
     root, estimates = shared.results_root(options.results), _estimates(options, [it.scenario for it in chosen])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.base.files import write_atomic, writing
 from harness.commands.common.boots import kernel_again, lab_of_host
-from harness.commands.common.options import add_results, results_root, tell
+from harness.commands.common.options import add_results, number, results_root, tell
 from harness.commands.common.pairs import cell_words, runs_of
 from harness.metrics.figures import figures_of
 from harness.metrics.sharing import read_sharing
@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a second run, and the cell (default: the first); "
         "ARM.LOAD may be given twice, to compare two cells of one run",
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed to show (default: 1)")
+    parser.add_argument("--seed", type=number(1), default=1, metavar="N", help="the seed to show (default: 1)")
     parser.add_argument("--scenario", metavar="NAME", help="the scenario, where a kernel was measured in several")
     parser.add_argument("--lines", action="store_true", help="also lines of source, for kernels that blklab builds")
     parser.add_argument("--json", action="store_true", help="print all lines and locks as JSON")

@@ -26,9 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    program = virtme()
     asked = load_topology(options.topology, near=Path())
     topology = emulated(asked)
+    program = virtme()
     kernel, lab = kernel_of(options.kernel), lab_of_host()
     if reasons := (*map(str, refusals(topology)), *unmet(lab, kernel, topology)):
         raise CannotJudge("; ".join(reasons))

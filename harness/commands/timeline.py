@@ -6,6 +6,7 @@ from pathlib import Path
 
 from harness.commands.common import options as shared
 from harness.commands.common.boots import add_kernels, arms_of, bench_of, kernel_of, specs
+from harness.run.plan import expand as cells
 from harness.scenario.load import load_scenario
 from harness.studies.overview.collection import of_sweeps
 from harness.studies.overview.set import set_page
@@ -41,6 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     metrics = shared.metrics_of(options, METRICS)
     scenarios = [load_scenario(name, search=shared.SCENARIOS) for name in options.scenario]
+    for scenario in scenarios:
+        cells(scenario, options.seeds, arms_of(options.arm, scenario, scenarios) or None)
     ready_qemu(Cache.default(), shared.tell)
     named = specs(options.kernels or [KERNELS], Cache.default())
     bench, timelines = bench_of(options), []

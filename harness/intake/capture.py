@@ -223,7 +223,7 @@ class _Writer:
         for port in (port for port in lun.ports if port in ports):
             lanes, rate = (*ports[port], "", "")[:2]
             gbit = rate.removesuffix(" Gbit").removesuffix(".0")
-            if not (lanes.isdigit() and 0 < int(lanes) <= _LANES and gbit in _SAS_GBIT):
+            if not (lanes.isdecimal() and 0 < int(lanes) <= _LANES and gbit in _SAS_GBIT):
                 self._notes.add(port, f"a SAS port of {lanes or 'no'} phys at {rate or 'an unknown speed'}")
             elif self._driver is not Driver.TCMU:
                 self._notes.add(port, f"its SAS link, {lanes} phys at {gbit} Gbit/s: {self._driver} has no links")
@@ -283,7 +283,7 @@ class _Writer:
             for device, other in values.items():
                 if other != text:
                     self._notes.add(device, f"{key} {other or 'not shown'}; the topology has one for all LUNs, {text}")
-            value = int(text) if text.isdigit() else text
+            value = int(text) if text.isdecimal() else text
             if accepts(fields[key], value):
                 settings[key] = value
             else:

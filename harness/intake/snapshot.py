@@ -66,8 +66,8 @@ class Snapshot:
 
 def natural(name: str) -> tuple[tuple[int, str], ...]:
     """A key that sorts numbers in names by value, and sdaa after sdz."""
-    words = re.findall(r"\d+|\D+", name)
-    return tuple((int(word), "") if word.isdigit() else (len(word), word) for word in words)
+    words = re.findall(r"[0-9]+|[^0-9]+", name)
+    return tuple((int(word), "") if word.isdecimal() else (len(word), word) for word in words)
 
 
 def collect(root: Path | None, disks: Sequence[str]) -> Snapshot:
@@ -139,9 +139,9 @@ def _refusal(source: str, name: str, reason: str) -> Misuse:
 SECTOR = 512
 MEBIBYTE = 1 << 20
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_HOST, _NVME = re.compile(r"host\d+"), re.compile(r"nvme\d+")
-_NAMESPACE = re.compile(r"nvme(\d+)(?:c(\d+))?n(\d+)")
-_SAS_PORT = re.compile(r"port-\d+(?::\d+)+")
+_HOST, _NVME = re.compile(r"host[0-9]+"), re.compile(r"nvme[0-9]+")
+_NAMESPACE = re.compile(r"nvme([0-9]+)(?:c([0-9]+))?n([0-9]+)")
+_SAS_PORT = re.compile(r"port-[0-9]+(?::[0-9]+)+")
 _DIRECT_ACCESS = "0"
 _LARGEST = 1 << 44
 """Bytes; the largest size of a topology file."""
@@ -218,7 +218,7 @@ def slug(name: str) -> str:
 
 def is_stacked(device: str) -> bool:
     """Whether the kernel's name is that of a dm device or an md array."""
-    return re.fullmatch(r"(dm-|md)\d+", device) is not None
+    return re.fullmatch(r"(dm-|md)[0-9]+", device) is not None
 
 
 def namespace(device: str) -> tuple[str, str, str] | None:
@@ -257,7 +257,7 @@ def _controller(snapshot: Snapshot, device: str, notes: Notes) -> CapturedContro
             notes.add(device, f"a virtual device ({lsblk_type(snapshot, device)}) that topologies have no kind for")
         return None
     queues = list(snapshot.rows(f"{own}/mq"))
-    tags = max((int(row[1]) for row in queues if row[1:] and row[1].isdigit()), default=0)
+    tags = max((int(row[1]) for row in queues if row[1:] and row[1].isdecimal()), default=0)
     read = "nr_tags"
     if host:
         tags, read = snapshot.number(f"host/{host}/can_queue") or 0, "can_queue"

@@ -24,9 +24,9 @@ _LARGEST_HEAD = 16 * MEBIBYTE
 _NEARLY_WHOLE = 0.9
 _READ_AHEAD = next(field for field in QUEUE_FIELDS if field.name == "read_ahead_kb")
 _DEEPEST = 16
-_TARGET = re.compile(r"\d+ (\d+) (\S+)(.*)")
-_STRIPES = re.compile(r"([1-9]\d*) (\d+)((?: \S+ \d+)+)")
-_EXTENT = re.compile(r"(\S+) (\d+)")
+_TARGET = re.compile(r"[0-9]+ ([0-9]+) (\S+)(.*)")
+_STRIPES = re.compile(r"([1-9][0-9]*) ([0-9]+)((?: \S+ [0-9]+)+)")
+_EXTENT = re.compile(r"(\S+) ([0-9]+)")
 StackRow = dict[str, object]
 
 
@@ -92,7 +92,7 @@ def dm_paths(target: DmTarget) -> DmPaths | None:
             paths, arguments = int(next(words)), int(next(words))
             group = [(next(words), take(arguments)) for _ in range(paths)]
             groups.append(tuple(number for number, _ in group))
-            repeat = next((int(own[0]) for _, own in reversed(group) if own and own[0].isdigit()), 1)
+            repeat = next((int(own[0]) for _, own in reversed(group) if own and own[0].isdecimal()), 1)
     except (StopIteration, ValueError):
         return None
     bio = "queue_mode bio" in " ".join(features)
@@ -242,7 +242,7 @@ class StackReader:
         for place, (number, sector, size) in enumerate(zip(words[::2], words[1::2], sizes, strict=False)):
             member = self._numbers.get(number, "")
             try:
-                if not sector.isdigit():
+                if not sector.isdecimal():
                     raise LeftOut
                 name = f"{slug(device)}-{place}"
                 pieces.append(self._extent(self._name_of(member), int(sector) * SECTOR, size, name))
@@ -314,7 +314,7 @@ class StackReader:
             number(f"{own}/md/raid_disks") or 0,
             number(f"{own}/md/chunk_size"),
         )
-        slots = {row[0]: row[-1] for row in self._snapshot.rows(f"{own}/members") if row[0].isdigit()}
+        slots = {row[0]: row[-1] for row in self._snapshot.rows(f"{own}/members") if row[0].isdecimal()}
         if not accepts(LEVEL, level):
             known = ", ".join(LEVEL.kind.values) if isinstance(LEVEL.kind, Choice) else ""
             raise LeftOut(f"an md array of level {level or 'unknown'}; topologies have {known}")
@@ -334,7 +334,7 @@ class StackReader:
         settings = {}
         for field in MD_FIELDS:
             # sync_speed_min reads "1000 (system)" unless the array has a value of its own.
-            value = re.fullmatch(r"(\d{1,9})( \(local\))?", self._snapshot.text(f"block/{device}/md/{field.name}"))
+            value = re.fullmatch(r"([0-9]{1,9})( \(local\))?", self._snapshot.text(f"block/{device}/md/{field.name}"))
             if value and accepts(field, int(value[1])):
                 settings[field.name] = int(value[1])
         return settings

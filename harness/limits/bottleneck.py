@@ -344,7 +344,7 @@ class _Raise:
 
 
 def _raise_numbers(text: str) -> str:
-    return re.sub(r"\d+", lambda number: str(ceil(int(number[0]) * RAISE)), text)
+    return re.sub(r"[0-9]+", lambda number: str(ceil(int(number[0]) * RAISE)), text)
 
 
 def _adaptive(topology: Topology, stack: Stack) -> Stack:

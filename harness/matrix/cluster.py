@@ -25,7 +25,7 @@ from lab.base.record import BootRecord
 from lab.base.units import Tell
 from lab.session import Lab, PhaseSeen, PreparedJob, note_repeat
 
-_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://\S+:\d+")
+_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://\S+:[0-9]+")
 _ENDLESS = 1 << 60
 """Bytes; each worker limits its own memory."""
 _CONNECT = 15

@@ -40,6 +40,7 @@ from harness.run.plan import Request, run_command
 from harness.scenario.model import Clock, Scenario, Status
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_LAB_BROKEN, BlklabError, CannotJudge, KernelFailed, LabBroken, Misuse
+from lab.base.reading import real
 from lab.kernels.model import Kernel
 from lab.session import Lab
 
@@ -49,7 +50,7 @@ def boots_of(scenario: Scenario, seeds: int | None) -> int:
     return len(scenario.arms) * (scenario.seeds if seeds is None else seeds)
 
 
-_SHARD = re.compile(r"([1-9]\d{0,3})/([1-9]\d{0,3})")
+_SHARD = re.compile(r"([1-9][0-9]{0,3})/([1-9][0-9]{0,3})")
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
 
 def judged(root: Path, cell: MatrixCell, run: Path, verdict: Verdict, seconds: float) -> MatrixCell:
     reason = "" if verdict.status is Status.PASS else next(_reasons(verdict), "")
-    place = str(run.resolve().relative_to(root.resolve()))
+    place = str(real(run).relative_to(real(root)))
     decided = replace(cell, status=verdict.status, exit_code=verdict.exit_code, reason=reason)
     return replace(decided, run=place, seconds=seconds)
 

@@ -20,7 +20,7 @@ _SECTION = "== "
 _DISKSTATS = "/proc/diskstats"
 _MDSTAT, _UPTIME = "/proc/mdstat", "/proc/uptime"
 # drivers/md/md.c, status_resync(): "resync =  1.4% (13824/976631808) finish=..."; KiB of each member.
-_RESYNC = re.compile(r"(?:resync|recovery|check|repair) *= *[0-9.]+% \((\d{1,18})/\d{1,18}\)")
+_RESYNC = re.compile(r"(?:resync|recovery|check|repair) *= *[0-9.]+% \(([0-9]{1,18})/[0-9]{1,18}\)")
 # Documentation/admin-guide/iostats.rst: fields 1 to 11 are in every kernel since 2.6, discards since 4.18.
 _COUNTS = ("", ".merged", ".sectors", ".ms")
 _OLD_FIELDS = (

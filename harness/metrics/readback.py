@@ -18,7 +18,7 @@ _DEVICE = "device"
 _FIELDS = 3
 # The scheduler is set first: where its file is not there, neither is the disk.
 _ABSENT = re.compile(rf"queue\.(iosched/|(?!scheduler))(\S+)\[\S+\]: {NOTHING_THERE} ")
-_MANAGED = re.compile(rf"hba\.interrupts\[(\S+)\]: {ROUTED_BY_KERNEL} (\d+) ")
+_MANAGED = re.compile(rf"hba\.interrupts\[(\S+)\]: {ROUTED_BY_KERNEL} ([0-9]+) ")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from lab.base.process import run
 from lab.kernels.mutants import Mutation
 
 _FILE = re.compile(r"^(?:---|\+\+\+) (?:[ab]/)?(.*)$")
-_HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HUNK = re.compile(r"^@@ -([0-9]+)(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@")
 _HEAD_ENDS = re.compile(r"(?:[;}]|\*/)\s*$|^\s*$|^#")
 _NAME = re.compile(r"(\w+)\s*\(")
 _ONE_LINE = re.compile(r"^\w[^;{}=]*?\b(\w+)\([^;{}]*\)\s*\{.*\}\s*$")

@@ -13,19 +13,22 @@ from pathlib import Path
 from harness.bisect.repository import Repository
 from lab.base.errors import CannotJudge, Misuse
 from lab.base.process import run
+from lab.base.reading import LIMIT, real
+from lab.base.units import printable, shortened
 from lab.kernels import mutants
 from lab.kernels.mutants import mutation
 from lab.kernels.release import Release
 from lab.kernels.tree import KernelSource
+from lab.yaml.strict import read_bytes
 
-_FROM = re.compile(rb"^From \S+ .*\d\d:\d\d:\d\d \d{4}$", re.MULTILINE)
+_FROM = re.compile(rb"^From \S+ .*[0-9][0-9]:[0-9][0-9]:[0-9][0-9] [0-9]{4}$", re.MULTILINE)
 _DIFF = re.compile(r"^(?:diff --git |--- (?:a/|/dev/null))", re.MULTILINE)
-_NUMBERED = re.compile(r"\[[^\]]*?(\d+)/(\d+)\]")
+_NUMBERED = re.compile(r"\[[^\]]*?([0-9]+)/([0-9]+)\]")
 _PREFIX = re.compile(r"^(?:\s*\[[^\]]*\])*\s*")
-_HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)")
-_FAILED = re.compile(r"error: patch failed: (?P<file>.+):(?P<line>\d+)")
+_HUNK = re.compile(r"^@@ -([0-9]+)(?:,[0-9]+)? \+([0-9]+)")
+_FAILED = re.compile(r"error: patch failed: (?P<file>.+):(?P<line>[0-9]+)")
 _ABSENT = re.compile(r"error: (?P<file>\S+): (?:does not exist in index|already exists in index)")
-_CORRUPT = re.compile(r"(?:corrupt patch at|patch fragment without header at) line (?P<line>\d+)")
+_CORRUPT = re.compile(r"(?:corrupt patch at|patch fragment without header at) line (?P<line>[0-9]+)")
 _MOST = 500
 _WHO, _WHEN = "blklab <blklab@localhost>", "1700000000 +0000"
 """A commit of the same content has the same id each time, so earlier runs are found."""
@@ -72,10 +75,8 @@ def read_series(path: Path) -> tuple[Patch, ...]:
     """
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix in (".patch", ".diff", ".mbox", ".eml"))
-    elif path.is_file():
-        files = [path]
     else:
-        raise Misuse(f"{path} is neither a file nor a folder", remedy="name an mbox, or the folder of git format-patch")
+        files = [path]
     found = [patch for file in files for patch in _patches(file)]
     if not found:
         raise Misuse(f"{path} has no patch", remedy="name an mbox, or the folder of git format-patch")
@@ -94,7 +95,7 @@ def _in_order(found: Sequence[Patch]) -> list[Patch]:
 
 
 def _patches(file: Path) -> Iterator[Patch]:
-    data = file.read_bytes()
+    data = read_bytes(file, "patch", LIMIT)
     starts = [match.start() for match in _FROM.finditer(data)] or [0]
     for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
         patch = _patch(file, data[:start].count(b"\n") + 1, data[start:end])
@@ -111,7 +112,7 @@ def _patch(file: Path, line: int, data: bytes) -> Patch:
         body = mail.get_body(("plain",))
         raw = body.get_payload(decode=True) if body else b""
         text, first = (raw if isinstance(raw, bytes) else b"").decode(errors="surrogateescape"), 0
-    subject = " ".join(str(mail.get("Subject", "")).split()) or file.stem
+    subject = shortened(printable(" ".join(str(mail.get("Subject", "")).split()) or file.stem))
     return Patch(file, first, text, subject, str(mail.get("From", "")), str(mail.get("Message-ID", "")).strip())
 
 
@@ -122,7 +123,7 @@ class Branch:
         if not source.revision and not source.git_tree:
             raise Misuse(f"{source.spec} has no revision", remedy="--base TREE@REV, or source:6.12")
         folder.mkdir(parents=True, exist_ok=True)
-        self._repository = Repository(source.path, folder.resolve() / "clone.git")
+        self._repository = Repository(source.path, real(folder) / "clone.git")
         self.folder = self._repository.folder
         self.base = self._base(source)
 
@@ -131,7 +132,7 @@ class Branch:
         base = commit or self._commit(source.git_tree, source.title)
         if not source.mutant:
             return base
-        numbers = dict(re.findall(r"^(VERSION|PATCHLEVEL) *= *(\d+)", self.text(base, "Makefile"), re.MULTILINE))
+        numbers = dict(re.findall(r"^(VERSION|PATCHLEVEL) *= *([0-9]+)", self.text(base, "Makefile"), re.MULTILINE))
         release = Release.parse(f"{numbers['VERSION']}.{numbers['PATCHLEVEL']}.0")
         change = mutation(source.mutant, release, mutants.catalogue()).patch
         return self.applied(_patch(change, 1, change.read_bytes()), base)

@@ -23,7 +23,7 @@ from lab.kernels.model import Kernel
 from lab.kernels.tree import KernelSource
 from lab.session import Lab
 
-_COMPILER = re.compile(r"(?P<file>[\w./-]+):(?P<line>\d+):\d+: ")
+_COMPILER = re.compile(r"(?P<file>[\w./-]+):(?P<line>[0-9]+):[0-9]+: ")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from harness.profile.model import Cost, Function, Profile
 
-_PARTS = re.compile(r"(_noprof)?(\.(isra|part|constprop|cold|llvm|lto_priv)(\.\d+)?)*$")
+_PARTS = re.compile(r"(_noprof)?(\.(isra|part|constprop|cold|llvm|lto_priv)(\.[0-9]+)?)*$")
 """Suffixes of the compiler, and of allocators that became macros (linux/alloc_tag.h, Linux 6.10)."""
 _MAIN = Fraction(9, 10)
 """The share of a function's calls that come from the caller into which it may have been inlined."""

@@ -20,6 +20,7 @@ from harness.judge.cells import exit_code_of, matrix_status
 from harness.record.store import LATEST, KernelFacts, new_run_id
 from harness.scenario.model import Clock, Status
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
+from lab.base.reading import real
 
 SCHEMA = 1
 FOLDER = "matrix"
@@ -128,7 +129,7 @@ def new_matrix(root: Path, planned: MatrixRecord, *, now: datetime | None = None
 
 def load_matrix(path: Path) -> MatrixFolder:
     """The matrix in a folder (or a symlink to it). Raises Misuse when there is none, or of another schema."""
-    folder = path.resolve()
+    folder = real(path)
     plain = read_json(folder / _RECORD)
     if not isinstance(plain, dict) or plain.get("schema") != SCHEMA:
         raise Misuse(

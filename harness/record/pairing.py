@@ -9,6 +9,7 @@ from pathlib import Path
 from harness.record.index import IndexedRun, indexed_runs
 from harness.record.matrices import load_matrix
 from lab.base.errors import CannotJudge, Misuse
+from lab.base.reading import real
 
 RunPair = tuple[IndexedRun, IndexedRun]
 
@@ -19,7 +20,7 @@ def side(named: str, root: Path) -> tuple[IndexedRun, ...]:
     It is a folder, or a kernel (spec, release or series) measured below ``root``. Raises Misuse when it is neither.
     """
     path = Path(named)
-    runs = tuple(_of_folder(path.resolve()) if path.is_dir() else _of_kernel(named, root.resolve()))
+    runs = tuple(_of_folder(real(path)) if path.is_dir() else _of_kernel(named, real(root)))
     if not runs:
         raise Misuse(
             f"{named} is not a folder of runs, and no run below {root} is of a kernel of that name",

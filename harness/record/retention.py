@@ -19,6 +19,7 @@ from harness.record.matrices import FOLDER, MatrixFolder, matrices, referred
 from harness.record.store import LATEST, Store, load_run
 from lab.base.cache import size_of
 from lab.base.errors import Misuse
+from lab.base.reading import real
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _pinned(root: Path, runs: Sequence[IndexedRun], kept: Sequence[MatrixFolder]
     for run in newest.values():
         yield run.path, "the newest run of its scenario and kernel"
     for run in runs:
-        if (root / run.scenario / LATEST).resolve() == (root / run.path).resolve():
+        if real(root / run.scenario / LATEST) == real(root / run.path):
             yield run.path, "the latest run of its scenario"
         if run.baseline:
             yield f"{run.scenario}/{run.baseline}", "the baseline of another run"

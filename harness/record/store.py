@@ -33,7 +33,7 @@ from harness.noise import Rule
 from harness.scenario.model import Scenario
 from lab.base.digest import canonical, digest_bytes, digest_file
 from lab.base.errors import LabBroken, Misuse
-from lab.base.reading import read_regular
+from lab.base.reading import read_regular, real
 from lab.base.record import BootRecord
 from lab.kernels.model import Kernel
 
@@ -246,7 +246,7 @@ class Store:
             with suppress(Misuse):
                 other = load_run(path)
                 same = (other.facts.scenario_digest, other.facts.kernel.digest)
-                if other.path != run.path.resolve() and same == (run.facts.scenario_digest, run.facts.kernel.digest):
+                if other.path != real(run.path) and same == (run.facts.scenario_digest, run.facts.kernel.digest):
                     runs.append(other)
         return tuple(runs)
 
@@ -256,7 +256,7 @@ class Store:
 
 def load_run(path: Path) -> RunFolder:
     """The run in a folder (or a symlink to it). Raises Misuse when there is none, or of another schema."""
-    folder = path.resolve()
+    folder = real(path)
     plain_facts, plain_scenario = read_json(folder / PLAN), read_json(folder / RESOLVED)
     if not isinstance(plain_facts, dict) or plain_scenario is None:
         raise Misuse(f"{path} does not contain a run", remedy="name a folder of results/SCENARIO/, or latest")

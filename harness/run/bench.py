@@ -2,6 +2,7 @@
 """The measuring service: from a request to a judged run. Nothing else plans, boots and stores a run."""
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -153,6 +154,6 @@ def _check_memory(plan: PlannedRun, available: int) -> None:
 
 def _jobs_of_environment() -> int:
     named = os.environ.get("BLKLAB_JOBS", "")
-    if named and not named.isdecimal():
+    if named and not re.fullmatch("[1-9][0-9]{0,8}", named):
         raise Misuse(f"BLKLAB_JOBS={named}: expected a number of boots", remedy="set it to 1 or more, or unset it")
     return int(named or 0)

@@ -24,7 +24,7 @@ from lab.yaml.strict import nearest
 
 FOLDER = "traces"
 DEFAULT_EVENTS = "block:*"
-_COUNTS = re.compile(rb"entries-in-buffer/entries-written: (\d+)/(\d+)")
+_COUNTS = re.compile(rb"entries-in-buffer/entries-written: ([0-9]+)/([0-9]+)")
 _EVENT = re.compile(r"[A-Za-z0-9_*?]{1,64}(:[A-Za-z0-9_*?]{1,64})?")
 
 

@@ -22,10 +22,11 @@ from harness.scenario.model import (
     Reproduction,
 )
 from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio, sampled_names
+from lab.kernels import mutants
 from lab.kernels.release import RangeError, parse_range
 from lab.topology.model import Topology
 from lab.yaml.fields import Field, Row
-from lab.yaml.strict import Map, Node, Scalar
+from lab.yaml.strict import Map, Node, Scalar, names, nearest
 
 T = TypeVar("T")
 _EACH_ARM = re.compile(r"(?<![^\s/])\*\.")
@@ -67,6 +68,12 @@ def read_judged(row: Row, known: Names) -> dict[str, tuple[Any, ...]]:
     def claim(entry: Row) -> Claim | None:
         return entry.build(Claim, known=_entries(entry, "known", _known_failure), **judged(entry))
 
+    def control(entry: Row) -> Control | None:
+        mutant = entry.get("mutant")
+        if mutant and mutant not in (known := mutants.known_names()):
+            entry.add("mutant", f"mutant: there is no {mutant}{nearest(mutant, known)}", f"known: {names(known)}")
+        return entry.build(Control, **judged(entry))
+
     def reproduction(report: Row) -> Reproduction | None:
         if (report.entry("reported") is None) == (report.entry("in_words") is None):
             remedy = "write the report's figure, or its words"
@@ -79,7 +86,7 @@ def read_judged(row: Row, known: Names) -> dict[str, tuple[Any, ...]]:
     _check_pair(row)
     return {
         schema.CLAIMS: _entries(row, schema.CLAIMS, claim),
-        schema.CONTROLS: _entries(row, schema.CONTROLS, lambda entry: entry.build(Control, **judged(entry))),
+        schema.CONTROLS: _entries(row, schema.CONTROLS, control),
         "reproduces": _entries(row, "reproduces", reproduction),
         "agrees": _entries(row, "agrees", agreement),
         "diagnoses": _read_diagnoses(row, known),

@@ -44,7 +44,7 @@ class ExpressionError(RangeError):
     """Text that is no ratio or bound. ``offset`` counts its characters from 0."""
 
 
-_NUMBER = r"(\d{1,15}(?:\.\d{1,15})?)"
+_NUMBER = r"([0-9]{1,15}(?:\.[0-9]{1,15})?)"
 _ONE_SIDED = re.compile(rf"\s*(>=|<=|>|<)\s*{_NUMBER}\s*")
 _INTERVAL = re.compile(rf"\s*{_NUMBER}\s*\.\.\s*{_NUMBER}\s*")
 BOUND_PATTERN = rf"{_ONE_SIDED.pattern}|{_INTERVAL.pattern}"
@@ -75,7 +75,7 @@ FIGURE, BOUND, BASELINE, NUMBER = "figure", "bound", "baseline", "number"
 
 TRIED, TRY_RESULTS = "tried", ("accepted", "effective")
 _TOKEN = re.compile(r"\s*(?:([A-Za-z0-9_.-]+)|(/)|(\S))")
-_DECIMAL = re.compile(r"\d{1,15}(\.\d{1,15})?")
+_DECIMAL = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _SHAPE = "arm.load.role.metric"
 
 

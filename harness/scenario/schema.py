@@ -82,9 +82,10 @@ def _as_flag(value: object) -> str:
 
 
 _DISTRIBUTION = (
-    r"random|zipf:(0\.\d{1,4}|1\.\d{0,3}[1-9]|[2-9](\.\d{1,4})?)|pareto:0\.\d{1,4}|normal:\d{1,2}(\.\d{1,4})?"
+    r"random|zipf:(0\.[0-9]{1,4}|1\.[0-9]{0,3}[1-9]|[2-9](\.[0-9]{1,4})?)"
+    r"|pareto:0\.[0-9]{1,4}|normal:[0-9]{1,2}(\.[0-9]{1,4})?"
 )
-_IO_MAX = r"[rw](bps|iops)=[1-9]\d{0,15}( [rw](bps|iops)=[1-9]\d{0,15}){0,3}"
+_IO_MAX = r"[rw](bps|iops)=[1-9][0-9]{0,15}( [rw](bps|iops)=[1-9][0-9]{0,15}){0,3}"
 CPUS = "cpus"
 OPTIONS: Mapping[str, Option] = {
     option.field.name: option
@@ -197,7 +198,7 @@ ARM = Record((TOPOLOGY, TEACHES, TRY, *_ARM_QUEUE), (*setting_fields(), *_ARM_BE
 
 _ADDRESS = Text("an address", r"https?://\S+|lore\.kernel\.org/\S+")
 _LORE = "https://lore.kernel.org/linux-block/"
-_DATE = Text("a date such as 2006-03-14", r"\d{4}(-\d{2}(-\d{2})?)?")
+_DATE = Text("a date such as 2006-03-14", r"[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?")
 _SOURCE = Record(
     (
         Field("report", Text(), "title of the report or thread", "FusionIO Performance", required=True),

@@ -139,5 +139,5 @@ def _ranges(places: Sequence[int]) -> str:
 
 def _places(text: str) -> Iterator[int]:
     for part in text.split(","):
-        first, last = re.fullmatch(r"(\d+)(?:-(\d+))?", part).groups()  # type: ignore[union-attr]
+        first, last = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", part).groups()  # type: ignore[union-attr]
         yield from range(int(first), int(last or first) + 1)

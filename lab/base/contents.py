@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lab.base.digest import known_digest
 from lab.base.errors import LabBroken
+from lab.base.reading import real
 
 NAME = ".sha256sums"
 """In the entry's folder, in the format of sha256sum(1)."""
@@ -25,9 +26,9 @@ def note(entry: Path) -> None:
 
     A symlink counts as the file that it leads to, unless that lies outside.
     """
-    root = entry.resolve()
+    root = real(entry)
     listed = (path for path in entry.rglob("*") if path.is_file())
-    files = sorted(path for path in listed if not path.is_symlink() or path.resolve().is_relative_to(root))
+    files = sorted(path for path in listed if not path.is_symlink() or real(path).is_relative_to(root))
     aside = entry / f"{NAME}.new"
     aside.write_text("".join(f"{known_digest(path)}  {path.relative_to(entry)}\n" for path in files))
     aside.replace(entry / NAME)

@@ -59,7 +59,7 @@ class Cgroups:
     def cpu_limit(self) -> float | None:
         """The CPU limit in CPUs, None without a limit."""
         limits = (_read(folder / "cpu.max").split() for folder in self._folders())
-        return min((int(words[0]) / int(words[1]) for words in limits if words and words[0].isdigit()), default=None)
+        return min((int(words[0]) / int(words[1]) for words in limits if words and words[0].isdecimal()), default=None)
 
     def memory_left(self) -> int | None:
         """Bytes below the tightest limit, with the page cache counted as free; None without a limit."""
@@ -78,7 +78,7 @@ class Cgroups:
 
 def _memory_left(folder: Path) -> int | None:
     limit, used = _read(folder / "memory.max"), _read(folder / "memory.current")
-    if not limit.isdigit() or not used.isdigit():
+    if not limit.isdecimal() or not used.isdecimal():
         return None
     fields = dict(line.split() for line in _read(folder / "memory.stat").splitlines())
     return int(limit) - int(used) + sum(int(fields.get(f"{kind}_file", 0)) for kind in ("active", "inactive"))

@@ -15,6 +15,11 @@ _DIGITS = len(str(-(1 << 64)))
 _TOO_DEEP = f"nested more than {_DEPTH} deep"
 
 
+def real(path: Path) -> Path:
+    """As Path.resolve(), which raises RuntimeError for a loop of symlinks."""
+    return Path(os.path.realpath(path))
+
+
 def read_regular(path: Path, limit: int = LIMIT) -> bytes:
     """The content of a regular file of at most ``limit`` bytes; symlinks are followed. Raises OSError for any other."""
     # Without O_NONBLOCK opening a fifo waits for a writer.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _RATES = {"B/s": 1, "kB/s": 10**3, "MB/s": 10**6, "GB/s": 10**9}
 _TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z/]*)")
+_QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z/]*)")
 
 
 def parse_size(text: str) -> int:
@@ -58,12 +58,18 @@ def _show(value: int, table: list[tuple[str, int]], smallest: str) -> str:
     return f"{value}{smallest}" if smallest == "" else f"{value} {smallest}"
 
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_LONGEST = 200
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
     """``text`` with control characters and changes of direction as ``\\xNN`` or ``\\uNNNN``; tabs and newlines stay."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def shortened(text: str) -> str:
+    """``text`` as a line that names something, with at most 200 characters."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 Tell = Callable[[str], None]

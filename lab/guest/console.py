@@ -12,7 +12,7 @@ _DEATHS = re.compile(
 )
 # kernel/hung_task.c panics because the guest's init asks for it.
 _HUNG = re.compile(r"Kernel panic - not syncing: hung_task: blocked tasks")
-_STALLS = re.compile(r"blocked for more than \d+ seconds|soft lockup|self-detected stall|detected stalls on")
+_STALLS = re.compile(r"blocked for more than [0-9]+ seconds|soft lockup|self-detected stall|detected stalls on")
 _WARNINGS = re.compile(
     r"WARNING: |BUG: |INFO: .*stall|I/O error|timing out command|timed out|Medium Error|Hardware Error"
     r"|Sense Key|scsi_eh|SCSI error|FAILED Result|device reset|bus reset|host reset|hung_task|lockup"
@@ -21,7 +21,7 @@ _WARNINGS = re.compile(
 # The unit attention of a SCSI disk at its first command, and the answer of QEMU's megasas to the first
 # TEST UNIT READY of a logical drive (hw/scsi/megasas.c does not implement it).
 _GREETING = re.compile(
-    r"\[\s*(\d+\.\d+)\] .*(?:Power-on or device reset occurred|(\[\w+\]) Sense Key : Hardware Error)"
+    r"\[\s*([0-9]+\.[0-9]+)\] .*(?:Power-on or device reset occurred|(\[\w+\]) Sense Key : Hardware Error)"
 )
 # Marks of lab/guest/paths.sh.
 _PATH = re.compile(r"blklab: path (\S+) is (lost|back)$")

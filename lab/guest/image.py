@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from lab.base.cache import Cache
-from lab.base.contents import demand_intact, lasting_digest
+from lab.base.contents import lasting_digest
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge
 from lab.guest import initramfs
@@ -47,7 +47,7 @@ def base_image(
     def fill(into: Path) -> None:
         entries = dict(payload.entries)
         for path in closure.load:
-            entries[f"modules/{module_name(path)}.ko"] = initramfs.regular(carried(read_module(demand_intact(path))))
+            entries[f"modules/{module_name(path)}.ko"] = initramfs.regular(carried(read_module(path)))
         for name, program in programs.items():
             entries[f"bin/{name}"] = initramfs.regular(program, executable=True)
         (into / _FILE).write_bytes(initramfs.archive(entries))

@@ -16,6 +16,7 @@ from lab.base.errors import CannotJudge, LabBroken
 from lab.base.host import compiler_version
 from lab.base.process import run
 from lab.base.progress import progress, time_left
+from lab.base.reading import real
 from lab.base.units import Tell
 from lab.kernels import kconfig
 from lab.kernels.fixups import FIXUPS, Fixup, fixups_for, major_version
@@ -39,12 +40,12 @@ _FIXED = {
 _CARRIED = re.compile(r"PATH|HOME|TMPDIR|XDG_CACHE_HOME|CCACHE_\w+")
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 _REMEDY = "scripts/host-packages --build"
-_SAYS_WHERE = re.compile(r"^(?P<file>[^\s:]+):\d+:(?:\d+:)? (?:fatal )?error: ", re.MULTILINE)
+_SAYS_WHERE = re.compile(r"^(?P<file>[^\s:]+):[0-9]+:(?:[0-9]+:)? (?:fatal )?error: ", re.MULTILINE)
 _FAILURES = (
     _SAYS_WHERE,
     re.compile(r"^ERROR: modpost: ", re.MULTILINE),
     re.compile(r"(?:undefined reference|multiple definition)", re.MULTILINE),
-    re.compile(r"^make\[?\d*\]?: \*\*\* .*", re.MULTILINE),
+    re.compile(r"^make\[?[0-9]*\]?: \*\*\* .*", re.MULTILINE),
     re.compile(r"error", re.MULTILINE | re.IGNORECASE),
 )
 # None of these is a property of the source, so the commit must not be skipped for them.
@@ -219,7 +220,7 @@ class Builder:
         if match is None:
             return False
         named = Path(match["file"])
-        return (named if named.is_absolute() else self._objects / named).resolve().is_relative_to(self._source)
+        return real(self._objects / named).is_relative_to(self._source)
 
 
 def first_error(said: str) -> str:

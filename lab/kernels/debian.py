@@ -30,11 +30,11 @@ SERIES: dict[str, tuple[tuple[str, ...], ...]] = {
 _OTHERS = (("sid",), ("forky",), ("trixie-backports",), ("bookworm-backports",))
 _CODENAMES = {"11": "bullseye", "12": "bookworm", "13": "trixie", "14": "forky"}
 
-_SERIES_FORM = re.compile(r"\d+\.\d+")
-_VERSION_FORM = re.compile(r"(?:\d+:)?\d+\.\d+\.\d+[A-Za-z0-9.+~]*-[A-Za-z0-9.+~]+")
+_SERIES_FORM = re.compile(r"[0-9]+\.[0-9]+")
+_VERSION_FORM = re.compile(r"(?:[0-9]+:)?[0-9]+\.[0-9]+\.[0-9]+[A-Za-z0-9.+~]*-[A-Za-z0-9.+~]+")
 _SUITE_FORM = re.compile(r"[a-z]+(?:-[a-z]+)*")
-_IMAGES = r"linux-image-\d+\.\d+\.\d+(?!.*(?:cloud|rt|unsigned|dbg|debug)).*-amd64"
-_PARTS = re.compile(r"(linux-(?:image|binary|modules|base)-\d[^\s,|]*) \(=")
+_IMAGES = r"linux-image-[0-9]+\.[0-9]+\.[0-9]+(?!.*(?:cloud|rt|unsigned|dbg|debug)).*-amd64"
+_PARTS = re.compile(r"(linux-(?:image|binary|modules|base)-[0-9][^\s,|]*) \(=")
 
 
 def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
@@ -104,7 +104,7 @@ def _newest_in(groups: Sequence[Sequence[str]], series: str) -> Choose:
 
 
 def _exactly(version: str) -> Choose:
-    rebuilt = re.search(r"~(bpo|deb)(\d+)", version)
+    rebuilt = re.search(r"~(bpo|deb)([0-9]+)", version)
     if rebuilt is not None:
         pocket = {"bpo": "backports", "deb": "security"}[rebuilt[1]]
         groups: Sequence[Sequence[str]] = ((f"{_CODENAMES.get(rebuilt[2], f'debian{rebuilt[2]}')}-{pocket}",),)
@@ -179,7 +179,7 @@ SUITES = (
 )
 ALL = "debian:all"
 _TO = ".."
-_END = re.compile(r"debian:(\d+\.\d+)")
+_END = re.compile(r"debian:([0-9]+\.[0-9]+)")
 
 
 @dataclass(frozen=True)

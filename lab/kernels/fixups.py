@@ -68,5 +68,5 @@ def fixups_for(release: Release, compiler: int, table: Iterable[Fixup] = FIXUPS)
 
 def major_version(compiler: str) -> int:
     """The major version in what ``gcc --version`` says first, 0 where there is none to be seen."""
-    match = re.search(r"\s(\d+)\.\d+", compiler.partition("\n")[0])
+    match = re.search(r"\s([0-9]+)\.[0-9]+", compiler.partition("\n")[0])
     return int(match[1]) if match else 0

@@ -17,6 +17,7 @@ from typing import BinaryIO
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.process import Finished, run
 from lab.base.progress import progress, time_left
+from lab.base.reading import real
 from lab.base.units import Tell
 from lab.packages.apt import BOUND
 
@@ -71,7 +72,7 @@ def commit_of(folder: Path, revision: str) -> str:
 def objects_of(folder: Path) -> Path:
     """Where the repository at ``folder`` keeps its objects (shared by its linked worktrees)."""
     said = run(["git", "-C", str(folder), "rev-parse", "--git-path", "objects"], hint=_INSTALL).stdout.decode().strip()
-    return (folder / said).resolve()
+    return real(folder / said)
 
 
 def lender_of(objects: Path) -> Path:
@@ -79,7 +80,7 @@ def lender_of(objects: Path) -> Path:
     seen = [objects]
     while (alternates := seen[-1] / "info" / "alternates").is_file():
         named = next((line for line in alternates.read_text().splitlines() if line and not line.startswith("#")), "")
-        lender = (seen[-1] / named).resolve()
+        lender = real(seen[-1] / named)
         if not named or lender in seen:
             break
         seen.append(lender)
@@ -144,7 +145,7 @@ class Checkout:
     def patched(self, tree: str, patch: Path) -> str:
         """The id of ``tree`` with ``patch`` applied. Raises CannotJudge when it does not apply."""
         self._run("read-tree", tree, index="patch")
-        words = ("apply", "--cached", "--whitespace=nowarn", str(patch.resolve()))
+        words = ("apply", "--cached", "--whitespace=nowarn", str(real(patch)))
         done = self._git_command(words, index="patch", accept=(0, 1))
         if done.returncode:
             raise CannotJudge(

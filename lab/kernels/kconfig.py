@@ -22,7 +22,7 @@ UNSET = "n"
 _SET = re.compile(r"(CONFIG_[A-Za-z0-9_]+)=(\S.*)")
 _NOT_SET = re.compile(r"# (CONFIG_[A-Za-z0-9_]+) is not set")
 _NAMES = re.compile(r"#: (CONFIG_\w+(?: or CONFIG_\w+)+)")
-_KERNELS = re.compile(r"#: (CONFIG_\w+) ((?:>=|<|\d).*)")
+_KERNELS = re.compile(r"#: (CONFIG_\w+) ((?:>=|<|[0-9]).*)")
 # Abilities of compiler and architecture are not choices of a configuration.
 _GIVEN = re.compile(r"CONFIG_(CC|GCC|CLANG|AS|LD|LLD|RUSTC?|PAHOLE|TOOLS|HAVE|ARCH|GENERIC)_")
 
@@ -48,7 +48,7 @@ class WantedOption:
         """The line of a .config that asks for it."""
         if self.value == UNSET:
             return f"# {self.option} is not set"
-        plain = re.fullmatch(r"[ym]|-?\d+|0x[0-9a-fA-F]+", self.value)
+        plain = re.fullmatch(r"[ym]|-?[0-9]+|0x[0-9a-fA-F]+", self.value)
         return f"{self.option}={self.value}" if plain else f'{self.option}="{self.value}"'
 
 

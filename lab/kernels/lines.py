@@ -24,7 +24,7 @@ _IMAGE = "vmlinux"
 # scripts/Kbuild.include: savedcmd_ since 6.2 (92215e7a801d); "$" and "#" are escaped for make.
 _COMMAND = re.compile(r"(?:saved)?cmd_\S+ := (?P<words>.* -c -o (?P<object>\S+) .*)")
 _MODULE = re.compile(r"KBUILD_MODNAME=\S*?\"(?P<name>\w+)\"")
-_WHERE = re.compile(r"(?P<file>.+):(?P<line>\d+)(?: \(discriminator \d+\))?")
+_WHERE = re.compile(r"(?P<file>.+):(?P<line>[0-9]+)(?: \(discriminator [0-9]+\))?")
 _SHARED = re.compile(r"(?:include|arch/\w+/include)/")
 
 

@@ -33,12 +33,8 @@ def resolve_path(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Ker
     spec, seen = f"path:{wanted}", look(wanted)
     if not isinstance(seen, FoundKernel):
         return store.load(stored(seen, cache, tell), spec, ", ".join(package.name for package in seen))
-    first, *more = _parts(wanted)
+    first, *more = parts_of(wanted)
     return _copy(seen, spec, f"{'image' if more else 'folder'} {first}", cache, tell)
-
-
-def _parts(wanted: str) -> list[Path]:
-    return [Path(part).expanduser().absolute() for part in wanted.split(",")]
 
 
 def look(wanted: str) -> FoundKernel | tuple[Path, ...]:
@@ -47,14 +43,19 @@ def look(wanted: str) -> FoundKernel | tuple[Path, ...]:
     ``wanted`` is a folder, package files, or an image and the folder of its modules, with commas between them. Raises
     Misuse when they hold no kernel or several, CannotJudge when it is not built or no image.
     """
-    parts = _parts(wanted)
-    if absent := [part for part in parts if not part.exists()]:
-        raise no_such_folder(absent[0], "the kernel folder")
+    parts = parts_of(wanted)
     if packages := packages_in(parts):
         if others := [part for part in parts if not part.is_dir() and part not in packages]:
             raise Misuse(f"{others[0]} is no .deb or .rpm package", remedy="name packages, or a folder of them, alone")
         return packages
     return find(parts[0]) if len(parts) == 1 else _with_modules(*_image_and_folder(parts))
+
+
+def parts_of(wanted: str) -> list[Path]:
+    parts = [Path(part).expanduser().absolute() for part in wanted.split(",")]
+    if absent := [part for part in parts if not part.exists()]:
+        raise no_such_folder(absent[0], "the kernel folder")
+    return parts
 
 
 def _image_and_folder(parts: Sequence[Path]) -> tuple[Path, Path]:

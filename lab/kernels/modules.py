@@ -80,9 +80,12 @@ def no_modules(kernel: Kernel, names: Iterable[str]) -> str:
 
 
 def read_module(path: Path) -> bytes:
-    """A module's ELF, decompressed where the file is compressed. Raises CannotJudge for a file that is damaged."""
+    """A module's ELF, decompressed where the file is compressed.
+
+    Raises LabBroken for a file that is not as it was stored, CannotJudge for one that was damaged then.
+    """
     try:
-        return _DECOMPRESS.get(path.suffix, bytes)(path.read_bytes())
+        return _DECOMPRESS.get(path.suffix, bytes)(demand_intact(path).read_bytes())
     except DAMAGE as error:
         raise CannotJudge(f"the module {path.name} is damaged: {error}", remedy="build or install it again") from error
 

@@ -8,7 +8,7 @@ besides kconfigs/, such as DM_SNAPSHOT, and ``Scenarios:`` those of which it mak
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from lab.yaml.strict import names, nearest, shown_path
 
 MUTANTS = Path(__file__).resolve().parents[2] / "scenarios/mutants"
 NAME_FORM = r"[a-z0-9]+(?:-[a-z0-9]+)*"
-_FILE = re.compile(rf"({NAME_FORM})(?:\.\d+\.\d+)?\.patch")
+_FILE = re.compile(rf"({NAME_FORM})(?:\.[0-9]+\.[0-9]+)?\.patch")
 _KEYS = ("Mutant", "Kernels", "From", "Options", "Scenarios")
 _HEADER = re.compile(rf"({'|'.join(_KEYS)}): (\S.*)")
 
@@ -66,8 +66,13 @@ def mutation(name: str, release: Release, known: Mapping[str, tuple[Mutation, ..
     raise CannotJudge(f"mutant {name} is for kernels {kernels}, and this is {release}", remedy="take another source")
 
 
-def demand_known(name: str, known: Mapping[str, tuple[Mutation, ...]]) -> None:
-    """Raises Misuse for a name that is no mutant's."""
+def known_names(folder: Path = MUTANTS) -> Collection[str]:
+    return sorted({match[1] for path in folder.glob("*.patch") if (match := _FILE.fullmatch(path.name))})
+
+
+def demand_known(name: str, known: Collection[str] | None = None) -> None:
+    """Raises Misuse for a name that is no mutant's of this project, or none of those ``known``."""
+    known = known_names() if known is None else known
     if name not in known:
         raise Misuse(f"there is no mutant {name}{nearest(name, known)}", remedy=f"the mutants are {names(known)}")
 

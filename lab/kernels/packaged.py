@@ -14,6 +14,7 @@ from lab.base.units import Tell
 from lab.kernels import debian, mutants, tree
 from lab.kernels.git import Checkout
 from lab.kernels.model import Kernel
+from lab.kernels.mutants import demand_known
 from lab.kernels.tree import KernelSource
 from lab.packages import sources
 from lab.packages.apt import Archive
@@ -23,7 +24,7 @@ DEFAULT = "source:6.12"
 TREE_VARIABLE = "BLKLAB_TREE"
 _KIND = "sources"
 _ID = "tree-id"
-_FORM = re.compile(rf"(\d+\.\d+)(?:\+({mutants.NAME_FORM}))?")
+_FORM = re.compile(rf"([0-9]+\.[0-9]+)(?:\+({mutants.NAME_FORM}))?")
 
 
 def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
@@ -33,13 +34,8 @@ def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
 
 def source_of(wanted: str, cache: Cache, *, refresh: bool = False, tell: Tell) -> KernelSource:
     """The source that ``resolve`` builds. Raises what it raises."""
-    match = _FORM.fullmatch(wanted)
-    if match is None:
-        raise Misuse(f'"source:{wanted}" is not a source', remedy="give a series, source:6.12, or source:6.12+MUTANT")
-    series, mutant = match[1], match[2] or ""
+    series, mutant = series_and_mutant(wanted)
     name = f"linux-source-{series}"
-    if mutant:
-        mutants.demand_known(mutant, mutants.catalogue())
     made = unpacked(
         cache,
         lambda: Archive(cache, sources.debian(), tell),
@@ -59,6 +55,15 @@ def source_of(wanted: str, cache: Cache, *, refresh: bool = False, tell: Tell) -
     )
 
 
+def series_and_mutant(wanted: str) -> tuple[str, str]:
+    match = _FORM.fullmatch(wanted)
+    if match is None:
+        raise Misuse(f'"source:{wanted}" is not a source', remedy="give a series, source:6.12, or source:6.12+MUTANT")
+    if match[2]:
+        demand_known(match[2])
+    return match[1], match[2] or ""
+
+
 def base_spec() -> str:
     """The spec of the source that mutants are made of: ``$BLKLAB_TREE`` (PATH or PATH@REV), else Debian's."""
     named = os.environ.get(TREE_VARIABLE, "")
@@ -72,7 +77,7 @@ def resolve_mutant(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> K
 
 def mutant_source(wanted: str, cache: Cache, *, refresh: bool = False, tell: Tell) -> KernelSource:
     """The source that ``resolve_mutant`` builds. Raises what it raises."""
-    mutants.demand_known(wanted, mutants.catalogue())
+    demand_known(wanted)
     kind, _, base = base_spec().partition(":")
     if kind == "tree":
         return tree.read_source(f"{base}+{wanted}")

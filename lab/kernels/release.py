@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-_FORM = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:[-~]rc(\d+))?(.*)")
-_CHUNK = re.compile(r"(\d+)|(\D+)")
+_FORM = re.compile(r"([0-9]+)\.([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?(?:[-~]rc([0-9]+))?(.*)")
+_CHUNK = re.compile(r"([0-9]+)|([^0-9]+)")
 _FINAL = 1 << 30
 
 
@@ -71,10 +71,10 @@ def short_releases(releases: Sequence[str]) -> list[str]:
     return short if len(set(short)) == len(set(releases)) else [*releases]
 
 
-_VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,5})?(?:-rc\d{1,3})?"
+_VERSION = r"[0-9]{1,4}\.[0-9]{1,4}(?:\.[0-9]{1,5})?(?:-rc[0-9]{1,3})?"
 _ALONE = re.compile(rf"\s*({_VERSION})\s*", re.ASCII)
 _LIMITS = re.compile(rf"\s*(?:>=\s*({_VERSION})\s*(?:,\s*<\s*({_VERSION})\s*)?|<\s*({_VERSION})\s*)", re.ASCII)
-RANGE_PATTERN = f"{_ALONE.pattern}|{_LIMITS.pattern}".replace(r"\d", "[0-9]")
+RANGE_PATTERN = f"{_ALONE.pattern}|{_LIMITS.pattern}"
 
 
 class RangeError(ValueError):

@@ -12,6 +12,7 @@ from lab.base.errors import Misuse
 from lab.base.units import Tell, silent
 from lab.kernels import local
 from lab.kernels.model import Kernel
+from lab.yaml.strict import quoted
 
 DEFAULT = "distro"
 FORMS = (
@@ -34,23 +35,37 @@ class Provider(Protocol):
     def __call__(self, wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel: ...
 
 
-PROVIDERS: Mapping[str, tuple[str, str]] = {
-    "debian:": ("debian", "resolve"),
-    "ubuntu:": ("ubuntu", "resolve"),
-    "distro": ("ubuntu", "resolve_distro"),
-    "path:": ("local", "resolve_path"),
-    "tree:": ("tree", "resolve"),
-    "source:": ("packaged", "resolve"),
-    "mutant:": ("packaged", "resolve_mutant"),
-    "mainline:": ("ubuntu", "resolve_mainline"),
-    "host": ("local", "resolve_host"),
+PROVIDERS: Mapping[str, tuple[str, str, str]] = {
+    "debian:": ("debian", "resolve", "choice"),
+    "ubuntu:": ("ubuntu", "resolve", "choice"),
+    "distro": ("ubuntu", "resolve_distro", ""),
+    "path:": ("local", "resolve_path", "parts_of"),
+    "tree:": ("tree", "resolve", "read_source"),
+    "source:": ("packaged", "resolve", "series_and_mutant"),
+    "mutant:": ("packaged", "resolve_mutant", "demand_known"),
+    "mainline:": ("ubuntu", "resolve_mainline", "demand_tag"),
+    "host": ("local", "resolve_host", ""),
 }
-"""Module and function. A module is imported only when its form is used."""
+"""Module, function, and what raises Misuse for words that no kernel has, without fetching anything.
+
+A module is imported only when its form is used.
+"""
+
+
+def demand(spec: str) -> str:
+    """The spec. Raises Misuse for one that is in no known form, or names a mutant or files that do not exist."""
+    name, colon, wanted = (spec or DEFAULT).partition(":")
+    if name + colon not in PROVIDERS or bool(colon) != bool(wanted):
+        raise Misuse(f"{quoted(spec)} is not a kernel that blklab knows", remedy="\n    ".join(("use one of:", *FORMS)))
+    module, _, refuse = PROVIDERS[name + colon]
+    if refuse:
+        getattr(import_module(f"lab.kernels.{module}"), refuse)(wanted)
+    return spec
 
 
 def check(spec: str) -> None:
     """Raise what ``resolve`` raises, as far as no download, build or copy is needed to know it."""
-    wanted = _provider(spec)[1]
+    wanted = _provider(demand(spec))[1]
     if spec.startswith("path:"):
         local.look(wanted)
     elif spec == "host":
@@ -64,16 +79,13 @@ def resolve(spec: str, cache: Cache, *, refresh: bool = False, tell: Tell = sile
     until ``refresh``. ``tell`` hears what is being waited for. Raises Misuse for a spec in no known
     form, CannotJudge when there is no such kernel, LabBroken when it cannot be fetched or stored.
     """
-    provider, wanted = _provider(spec)
+    provider, wanted = _provider(demand(spec))
     return provider(wanted, cache, refresh=refresh, tell=tell)
 
 
 def _provider(spec: str) -> tuple[Provider, str]:
-    """With what follows the colon. Raises Misuse."""
+    """With what follows the colon."""
     name, colon, wanted = (spec or DEFAULT).partition(":")
-    place = PROVIDERS.get(name + colon)
-    if place is None or bool(colon) != bool(wanted):
-        raise Misuse(f'"{spec}" is not a kernel that blklab knows', remedy="use one of:\n    " + "\n    ".join(FORMS))
-    module, function = place
+    module, function, _ = PROVIDERS[name + colon]
     provider: Provider = getattr(import_module(f"lab.kernels.{module}"), function)
     return provider, wanted

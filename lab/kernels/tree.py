@@ -20,7 +20,7 @@ from typing import TypeVar
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import LabBroken, Misuse, no_such_folder
-from lab.base.reading import read_json
+from lab.base.reading import read_json, real
 from lab.base.units import Tell, silent
 from lab.kernels import build, git, local, mutants, store
 from lab.kernels.build import Builder, Output, Recipe, Toolchain
@@ -74,6 +74,10 @@ def read_source(wanted: str, folder: Path = mutants.MUTANTS) -> KernelSource:
             f"{path} is not the top of a git repository, so it has no revision {revision}",
             remedy=f"tree:{path} builds what the folder holds",
         )
+    if revision:
+        git.commit_of(path, revision)
+    elif not (path / "Makefile").is_file():
+        raise Misuse(f"{path} is not a kernel's source: it has no Makefile", remedy="name the top of a tree")
     title = f"{path} at {revision}" if revision else f"the content of {path}"
     return KernelSource(path, spec, title, revision, mutant=mutant, mutants=folder)
 
@@ -240,12 +244,12 @@ def _path_and_revision(wanted: str) -> tuple[Path, str]:
     """Path and revision: the shortest path before an ``@`` that is a folder."""
     whole = Path(wanted).expanduser()
     if whole.is_dir():
-        return whole.resolve(), ""
+        return real(whole), ""
     parts = wanted.split("@")
     for count in range(1, len(parts)):
         path, revision = Path("@".join(parts[:count])).expanduser(), "@".join(parts[count:])
         if path.is_dir() and revision:
-            return path.resolve(), revision
+            return real(path), revision
     named = Path(parts[0]).expanduser()
     raise no_such_folder((whole if named.is_dir() else named).absolute(), "the kernel source")
 

@@ -25,21 +25,23 @@ from lab.packages.store import Choose
 
 RELEASES = ("noble", "jammy", "focal", "bionic", "xenial")
 """Long-term releases, newest first. With their updates they have 4.4, 4.15, 4.18 and every second series since."""
-_SERIES = re.compile(r"\d+\.\d+")
+_SERIES = re.compile(r"[0-9]+\.[0-9]+")
 _RELEASE = re.compile(r"[a-z]+")
-_IMAGE = r"linux-image-(?:unsigned-)?{series}\.\d+-\d+-generic"
+_IMAGE = r"linux-image-(?:unsigned-)?{series}\.[0-9]+-[0-9]+-generic"
 
 
 def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
     """``wanted`` is what follows ``ubuntu:``. Raises CannotJudge when no release has such a kernel."""
-    if _SERIES.fullmatch(wanted):
-        choose = _newest_of(wanted)
-    elif _RELEASE.fullmatch(wanted):
-        choose = default_of(wanted)
-    else:
-        raise Misuse(f'"ubuntu:{wanted}" is not a kernel', remedy="give a series (ubuntu:4.15) or a code name (noble)")
     pin = f"ubuntu-{wanted}"
-    return debian.fetched(f"ubuntu:{wanted}", pin, choose, "ubuntu", cache, refresh=refresh, tell=tell)
+    return debian.fetched(f"ubuntu:{wanted}", pin, choice(wanted), "ubuntu", cache, refresh=refresh, tell=tell)
+
+
+def choice(wanted: str) -> Choose:
+    if _SERIES.fullmatch(wanted):
+        return _newest_of(wanted)
+    if _RELEASE.fullmatch(wanted):
+        return default_of(wanted)
+    raise Misuse(f'"ubuntu:{wanted}" is not a kernel', remedy="give a series (ubuntu:4.15) or a code name (noble)")
 
 
 def default_of(codename: str) -> Choose:
@@ -49,7 +51,7 @@ def default_of(codename: str) -> Choose:
         suites = (codename, f"{codename}-updates")
         metas = [archive.search(suite, "linux-image-generic")[:1] for suite in suites]
         meta = max((packages[0] for packages in metas if packages), key=lambda package: Release.parse(package.version))
-        names = re.findall(_IMAGE.format(series=r"\d+\.\d+"), meta.depends)
+        names = re.findall(_IMAGE.format(series=r"[0-9]+\.[0-9]+"), meta.depends)
         return _with_modules(archive, archive.find(meta.suite, names[0]))
 
     return choose
@@ -113,7 +115,7 @@ def _debian_testing() -> str:
 
 
 DOWNLOADER = "virtme_ng"
-_FORM = re.compile(r"v\d+\.\d+(?:\.\d+)?(?:-rc\d+)?")
+_FORM = re.compile(r"v[0-9]+\.[0-9]+(?:\.[0-9]+)?(?:-rc[0-9]+)?")
 # The downloader writes below the home folder that it is told.
 _FETCH = "import sys; from virtme_ng.mainline import KernelDownloader as Fetch; Fetch(sys.argv[1], 'amd64')"
 _ABSENT = re.compile(r"error: 404|could not find kernel packages")
@@ -124,8 +126,6 @@ def resolve_mainline(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) ->
     """``wanted`` is a tag such as ``v6.12``. Raises CannotJudge when the archive has no such kernel,
     LabBroken when virtme-ng is not installed or the archive is out of reach.
     """
-    if _FORM.fullmatch(wanted) is None:
-        raise Misuse(f'"mainline:{wanted}" is not a kernel', remedy="give a tag of kernel.org, such as mainline:v6.12")
 
     def fill(into: Path) -> None:
         _demand_downloader()
@@ -145,6 +145,11 @@ def resolve_mainline(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) ->
 
     folder = cache.entry(store.KIND, f"mainline-{wanted}", fill)
     return store.load(folder, f"mainline:{wanted}", f"Ubuntu's mainline archive, {wanted}, fetched by virtme-ng")
+
+
+def demand_tag(wanted: str) -> None:
+    if _FORM.fullmatch(wanted) is None:
+        raise Misuse(f'"mainline:{wanted}" is not a kernel', remedy="give a tag of kernel.org, such as mainline:v6.12")
 
 
 def _demand_downloader() -> None:

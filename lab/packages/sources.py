@@ -13,7 +13,7 @@ from lab.base.errors import LabBroken, Misuse
 HOST_APT = Path("/etc/apt")
 KEYRINGS = Path("/usr/share/keyrings")
 _ONE_LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s*(.*)")
-_SNAPSHOT = re.compile(r"/\d{8}T\d{6}Z$")
+_SNAPSHOT = re.compile(r"/[0-9]{8}T[0-9]{6}Z$")
 _DEBIAN_SUITE = re.compile(
     r"(?:bullseye|bookworm|trixie|forky|duke|(?:old)*stable|testing|unstable|sid)"
     r"(?:-updates|-backports(?:-sloppy)?|-proposed-updates|-security|/updates)?"

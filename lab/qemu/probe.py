@@ -16,6 +16,7 @@ from lab.base.cache import Cache
 from lab.base.contents import demand_intact, lasting_digest
 from lab.base.digest import digest_bytes
 from lab.base.errors import LabBroken, Misuse
+from lab.base.reading import real
 from lab.base.units import Tell, silent
 from lab.packages import tools
 from lab.packages.tools import QEMU as PROGRAM
@@ -29,7 +30,7 @@ _GUEST_CODE = (FAST_FIRMWARE, "bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "
 _QUESTIONS = (("--version",), ("-device", "help"), ("-L", "help"))
 _ANSWERS = "answers.json"
 _PROBE_SECONDS = 30.0
-_VERSION = re.compile(r"QEMU emulator version (\d+)\.(\d+)\.(\d+)(?: \((.*)\))?")
+_VERSION = re.compile(r"QEMU emulator version ([0-9]+)\.([0-9]+)\.([0-9]+)(?: \((.*)\))?")
 _DEVICE = re.compile(r'^name "([^"]+)"', re.MULTILINE)
 
 
@@ -93,7 +94,7 @@ def parse_devices(text: str) -> frozenset[str]:
 
 def _locate(named: str) -> Path:
     if path := shutil.which(named):
-        return Path(path).resolve()
+        return real(Path(path))
     if named == PROGRAM:
         raise LabBroken(f"{PROGRAM} is not installed", remedy=f"unset {OVERRIDE}, or {_installation()}")
     raise Misuse(f"{OVERRIDE}={named} is no program", remedy="correct it, or unset it to use the lab's own QEMU")

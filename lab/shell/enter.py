@@ -96,7 +96,7 @@ def run_errand(spec: ShellSpec, folder: Path, patience: float) -> int:
             for source, stream in ((out, sys.stdout), (err, sys.stderr)):
                 shutil.copyfileobj(source, stream.buffer)
                 stream.buffer.flush()
-            if len(stages) > 1 and stages[1].isdigit():
+            if len(stages) > 1 and stages[1].isdecimal():
                 # All output has arrived: do not wait for the guest's shutdown.
                 return int(stages[1])
             late = not stages and time.monotonic() > deadline

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from lab.base.digest import WORDS
 
-_PCIE = re.compile(r"PCIe (\d+)\.0 x(\d+)")
+_PCIE = re.compile(r"PCIe ([0-9]+)\.0 x([0-9]+)")
 
 
 class Driver(StrEnum):

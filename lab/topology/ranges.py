@@ -13,8 +13,8 @@ from typing import Any
 from lab.yaml.fields import ListOf, Named, name_text
 from lab.yaml.strict import Entry, Items, Map, Node, Problems, Scalar, quoted
 
-_RANGE = re.compile(r"([a-z0-9-]*?[a-z-]|)(\d{1,4})\.\.(\d{1,4})([a-z-][a-z0-9-]*)?")
-_NUMBERED = re.compile(r"([a-z0-9-]*?)(\d{1,4})([a-z-]*)")
+_RANGE = re.compile(r"([a-z0-9-]*?[a-z-]|)([0-9]{1,4})\.\.([0-9]{1,4})([a-z-][a-z0-9-]*)?")
+_NUMBERED = re.compile(r"([a-z0-9-]*?)([0-9]{1,4})([a-z-]*)")
 _MOST = 256
 
 

@@ -6,6 +6,7 @@ Accepted are mappings with distinct string keys, sequences and scalars. Scalars 
 """
 
 import difflib
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +17,7 @@ import yaml
 from yaml import events
 
 from lab.base.errors import InputErrors, Misuse, Problem
-from lab.base.reading import read_regular
+from lab.base.reading import read_regular, real
 from lab.base.units import printable
 
 MAX_BYTES = 1 << 20
@@ -129,19 +130,19 @@ def quoted(text: str) -> str:
 def shown_path(path: Path) -> str:
     """The path relative to the current folder if it lies below it."""
     try:
-        return str(path.resolve().relative_to(Path.cwd()))
+        return str(real(path).relative_to(Path.cwd()))
     except ValueError:
         return str(path)
 
 
-def read_bytes(path: Path, what: str) -> bytes:
-    """The bytes of a regular file of at most 1 MiB. Raises Misuse."""
+def read_bytes(path: Path, what: str, limit: int = MAX_BYTES) -> bytes:
+    """The bytes of a regular file of at most ``limit``, 1 MiB. Raises Misuse."""
     shown = shown_path(path)
     try:
         if not path.is_file():
-            problem = "is not a regular file" if path.exists() else "does not exist"
+            problem = "is not a regular file" if os.path.lexists(path) else "does not exist"
             raise Misuse(f"{what} {shown} {problem}", remedy="check the path")
-        return read_regular(path, MAX_BYTES)
+        return read_regular(path, limit)
     except (OSError, ValueError) as error:
         raise Misuse(f"{what} {shown} cannot be read: {error}", remedy="check the path and its permissions") from error
 

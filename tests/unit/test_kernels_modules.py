@@ -89,7 +89,11 @@ def test_a_kernel_without_tables(kernel: Kernel, tmp_path: Path) -> None:
 )
 def test_modules_are_read_plain(tmp_path: Path, name: str, stored: bytes) -> None:
     (tmp_path / name).write_bytes(stored)
+    note(tmp_path)
     assert read_module(tmp_path / name) == b"ELF"
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(LabBroken, match=f"{name} is damaged"):
+        read_module(tmp_path / name)
 
 
 SIGNATURE = b"pkcs7"

@@ -60,6 +60,7 @@ def test_a_packaged_source_and_its_mutants_without_the_network(
     (tmp_path / "mutants/broken-blk.patch").write_text(PATCH)
     known = mutants.catalogue(tmp_path / "mutants")
     monkeypatch.setattr("lab.kernels.mutants.catalogue", lambda *_: known)
+    monkeypatch.setattr("lab.kernels.mutants.known_names", lambda: [*known])
     stock = resolve("source:6.12", cache)
     assert (stock.release, stock.mutant) == ("6.12.7-blklab", "")
     assert "Debian's linux-source-6.12 6.12.107-1" in stock.origin

@@ -8,7 +8,6 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from rich.console import Console
 from rich.markdown import Markdown
 
 from harness.commands.common import options as shared
@@ -17,6 +16,7 @@ from harness.commands.common.measuring import FURTHER, add_source, measuring
 from harness.commands.matrix import KERNELS
 from harness.judge.thresholds import evidence
 from harness.record.store import Store
+from harness.report.terminal.printing import console_of
 from harness.scenario.model import Clock
 from harness.studies import noise
 from harness.studies.evidence import pages
@@ -61,7 +61,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--kernels",
-        type=shared.given,
         metavar="SPECS",
         help=f"kernels (default for zoo: {KERNELS}; for what the source leaves open of controls: {FURTHER};"
         " for calibration and sensitivity: $KERNEL or distro; others show what is stored)",
@@ -203,6 +202,6 @@ def _print(text: str) -> None:
     """The page as tables on a terminal, as it is for other programs."""
     with suppress(BrokenPipeError):
         if sys.stdout.isatty():
-            Console().print(Markdown(text.partition("-->\n")[2].partition("-->\n")[2]))
+            console_of().print(Markdown(text.partition("-->\n")[2].partition("-->\n")[2]))
         else:
             print(text, end="")

@@ -5,7 +5,7 @@ import argparse
 from pathlib import Path
 
 from harness.commands.common.boots import bench_of, every_scenario, kernel_of
-from harness.commands.common.options import EXECUTED, SCENARIOS, add_arms, add_jobs, add_results, given, tell
+from harness.commands.common.options import EXECUTED, SCENARIOS, add_arms, add_jobs, add_results, kernel_spec, tell
 from harness.limits.load import load_scenario
 from harness.run.plan import Request
 from harness.studies.executed import Executed, load_executed, observe, save_executed
@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "scenarios", nargs="*", metavar="SCENARIO", help="only these (default: all of the virtual clock)"
     )
     parser.add_argument(
-        "--kernel", type=given, default=DEFAULT, metavar="SPEC", help=f"a build from source (default: {DEFAULT})"
+        "--kernel", type=kernel_spec, default=DEFAULT, metavar="SPEC", help=f"a build from source (default: {DEFAULT})"
     )
     parser.add_argument("--out", type=Path, default=EXECUTED, metavar="FILE", help="default: scenarios/executed.json")
     add_arms(parser)

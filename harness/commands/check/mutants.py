@@ -27,7 +27,11 @@ _COUNT, _MOST = 100, 3
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="instead of all cheap ones")
     parser.add_argument(
-        "--source", type=shared.given, default=DEFAULT, metavar="SPEC", help=f"what is mutated (default: {DEFAULT})"
+        "--source",
+        type=shared.kernel_spec,
+        default=DEFAULT,
+        metavar="SPEC",
+        help=f"what is mutated (default: {DEFAULT})",
     )
     parser.add_argument(
         "--count", type=shared.number(1), default=_COUNT, metavar="N", help=f"mutants to try (default: {_COUNT})"
@@ -50,13 +54,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    chosen = [load_scenario(name, search=shared.SCENARIOS) for name in options.scenarios]
     bench = bench_of(options, FOLDER)
     source = named_source(options.source, Cache.default(), shared.tell)
     if source is None:
         raise Misuse(f"--source {options.source}: mutants are built from source", remedy="--source source:6.12")
     generated = generate(source)
     kernel = build_schemata(generated, bench.lab.cache, shared.tell)
-    chosen = [load_scenario(name, search=shared.SCENARIOS) for name in options.scenarios]
     with elsewhere(options.dask, shared.tell) as others, watched() as listener:
         boots = MutantBench(replace(bench, watch=lambda: nullcontext(listener), cluster=others), kernel)
         arms = tuple(_references(boots, chosen or filter(cheap, every_scenario())))

@@ -15,6 +15,8 @@ from pathlib import Path
 from statistics import median
 
 from harness.commands.common.options import CHECKOUT, add_kernel, number, tell
+from harness.commands.common.parser import build_parser
+from harness.commands.common.several import scenarios_of
 from harness.report import markdown
 from lab.base import process
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, LabBroken, no_such_folder
@@ -47,18 +49,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--work",
         action="append",
+        type=_words,
         metavar="WORDS",
         help=f"a command of blklab to measure (may be repeated; default: {', '.join(_WORK)})",
     )
     add_kernel(parser)
 
 
+def _words(text: str) -> list[str]:
+    """An argparse type: a command line of blklab."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error} in {text!r}") from error
+    options = build_parser(words).parse(words)
+    if options.word == "run":
+        scenarios_of(options)
+    return words
+
+
 def execute(options: argparse.Namespace) -> int:
     if options.base is not None and not options.base.is_dir():
         raise no_such_folder(options.base, "checkout")
     base = options.base.absolute() if options.base else None
-    for text in options.work or _WORK:
-        words = shlex.split(text)
+    for given in options.work or map(_words, _WORK):
+        text, words = shlex.join(given), [*given]
         words += ["--kernel", options.kernel] if words[0] == "run" else []
         rounds = measure(ways(words, CHECKOUT, base), options.rounds)
         load = f"{options.rounds} rounds, load average {os.getloadavg()[0]:.1f}"

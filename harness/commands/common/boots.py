@@ -7,20 +7,21 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import NoReturn, TypeVar
 
-from harness.commands.common.options import SCENARIOS, given, results_root, tell
+from harness.commands.common.options import SCENARIOS, results_root, tell
 from harness.limits.load import load_scenario
 from harness.record.store import RunFolder, Store
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.progress import progress
 from harness.run.bench import Bench, turns_of_host
 from harness.run.events import Listener
+from harness.run.plan import expand as cells
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError, CannotJudge, Misuse
 from lab.kernels.debian import expand, offers
 from lab.kernels.model import Kernel
-from lab.kernels.resolve import resolve
+from lab.kernels.resolve import demand, resolve
 from lab.session import Lab, open_lab, ready_qemu
 
 K = TypeVar("K")
@@ -56,8 +57,9 @@ def kernel_again(run: RunFolder) -> Kernel:
 
 
 def scenario_of(options: argparse.Namespace, *, claims: bool = False) -> Scenario:
-    """``claims``: one that makes none is a Misuse."""
+    """The scenario, which has the arms that are named. ``claims``: one that makes none is a Misuse."""
     scenario = load_scenario(options.scenario, search=SCENARIOS)
+    cells(scenario, options.seeds, options.arm or None)
     if claims and not scenario.claims:
         raise Misuse(f"{scenario.name} makes no claim", remedy="add a claim and a negative control")
     return scenario
@@ -88,13 +90,19 @@ def watched() -> AbstractContextManager[Listener]:
     return progress(console_of(stderr=True))
 
 
+def kernel_specs(text: str) -> str:
+    """An argparse type: kernels and ranges of kernels that there may be."""
+    for spec in expand(text, tuple):
+        demand(spec)
+    return text
+
+
 FORMS = 'specs separated by spaces, ranges ("debian:6.12 .. debian:7.3", the newest of each series) and debian:all'
 
 
 def add_kernels(parser: argparse.ArgumentParser, default: str) -> None:
-    parser.add_argument(
-        "--kernels", action="append", type=given, metavar="SPECS", help=f"{FORMS}; may be repeated (default: {default})"
-    )
+    text = f"{FORMS}; may be repeated (default: {default})"
+    parser.add_argument("--kernels", action="append", type=kernel_specs, metavar="SPECS", help=text)
 
 
 def specs(named: Sequence[str], cache: Cache) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache as remembered
 
 from harness.commands.common.boots import bench_of, kernel_of
-from harness.commands.common.options import given, results_root, tell
+from harness.commands.common.options import kernel_spec, results_root, tell
 from harness.record.store import RunFolder, Store
 from harness.run.plan import Request
 from harness.scenario.model import Scenario
@@ -21,7 +21,7 @@ FURTHER = "debian:6.1 debian:7.2 debian:5.10 ubuntu:4.18"
 
 def add_source(parser: argparse.ArgumentParser) -> None:
     text = "source to build: source:6.12 (default), tree:PATH or tree:PATH@REV"
-    parser.add_argument("--source", type=given, default=base_spec(), metavar="SPEC", help=text)
+    parser.add_argument("--source", type=kernel_spec, default=base_spec(), metavar="SPEC", help=text)
 
 
 def measuring(options: argparse.Namespace, folder: str, *, boots: bool = True) -> Measure:

@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from harness.base.files import write_atomic
 from harness.scenario.metric_names import METRICS, NAMED_LINES, named_line
 from lab.base.errors import Misuse
 from lab.base.units import parse_size, printable
+from lab.kernels.resolve import demand
 from lab.yaml.strict import nearest
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -52,7 +54,7 @@ def number(least: int, most: int | None = None) -> Callable[[str], int]:
     bounds = f"{least} or more" if most is None else f"from {least} to {most}"
 
     def parse(text: str) -> int:
-        value = int(text) if text.removeprefix("-").isdecimal() else None
+        value = int(text) if re.fullmatch("-?[0-9]{1,18}", text) else None
         if value is None or value < least or (most is not None and value > most):
             raise argparse.ArgumentTypeError(f"expected an integer, {bounds}, got {text!r}")
         return value
@@ -72,13 +74,6 @@ def mib(size: int) -> str:
     return f"{size / (1 << 20):.1f} MiB"
 
 
-def given(text: str) -> str:
-    """An argparse type: text that is not empty, so that an unset shell variable does not select a default."""
-    if not text.strip():
-        raise argparse.ArgumentTypeError("expected a value, got an empty one; leave the option out for its default")
-    return text
-
-
 def words_of(options: argparse.Namespace, *names: str, **defaults: object) -> list[str]:
     """The words of the command line for these options, without those that have their ``defaults`` or are not given."""
     words: list[str] = []
@@ -89,6 +84,11 @@ def words_of(options: argparse.Namespace, *names: str, **defaults: object) -> li
         for item in value if isinstance(value, list) else [value]:
             words += [flag] if item is True else [] if item is False else [flag, str(item)]
     return words
+
+
+def kernel_spec(text: str) -> str:
+    """An argparse type: a kernel that there may be. Nothing is fetched before all of them were looked at."""
+    return demand(text)
 
 
 def kernel_default() -> str:
@@ -126,7 +126,7 @@ add_metrics = _option(
 add_each_kernel = _option(
     "--kernel",
     action="append",
-    type=given,
+    type=kernel_spec,
     metavar="SPEC",
     help="as in blklab run; may be repeated (default: $KERNEL or distro)",
 )
@@ -136,7 +136,7 @@ add_each_kernel = _option(
 def add_kernel(parser: argparse.ArgumentParser) -> None:
     forms = "debian:6.1, an exact debian:VERSION, debian:SUITE, distro, path:DIR or host"
     text = f"{forms} (default: distro)"
-    parser.add_argument("--kernel", type=given, default=kernel_default(), metavar="SPEC", help=text)
+    parser.add_argument("--kernel", type=kernel_spec, default=kernel_default(), metavar="SPEC", help=text)
 
 
 def metrics_of(options: argparse.Namespace, default: tuple[str, ...]) -> tuple[str, ...]:

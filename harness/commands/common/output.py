@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.base.files import write_atomic, writing
+from harness.base.files import write_atomic
 from harness.judge.verdict import Verdict, verdict_document
 from harness.limits.bottleneck import Bottleneck
 from harness.record.judging import explain_run
@@ -72,14 +72,8 @@ def add_exports(parser: argparse.ArgumentParser) -> None:
 
 def check_exports(options: argparse.Namespace) -> None:
     """Raise Misuse, before anything is measured, for a target that cannot be written."""
-    targets = _targets(options)
-    if list(targets.values()).count(STDOUT) + options.json > 1:
+    if list(_targets(options).values()).count(STDOUT) + options.json > 1:
         raise Misuse("only one format can go to standard output", remedy="name files for the others")
-    for name, target in targets.items():
-        folder = Path(target).parent
-        if target != STDOUT and (not folder.is_dir() or Path(target).is_dir()):
-            reason = f"{folder} is not a folder" if not folder.is_dir() else "this is a folder"
-            raise Misuse(f"--{name} {target}: {reason}", remedy="name a file in a folder that exists")
 
 
 def show_run(options: argparse.Namespace, run: RunFolder, verdict: Verdict) -> None:
@@ -98,10 +92,6 @@ def export(options: argparse.Namespace, run: RunFolder, verdict: Verdict) -> Non
         text, path = write(exported(run, verdict)), Path(target)
         if target == STDOUT:
             sys.stdout.write(text)
-        elif path.exists() and not path.is_file():
-            # Never replace a pipe or a device by a file.
-            with writing(path):
-                path.write_text(text, encoding="utf-8")
         else:
             write_atomic(path, text.encode())
 

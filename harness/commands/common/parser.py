@@ -3,13 +3,14 @@
 
 import argparse
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from harness import commands
 from harness.commands import CommandWord
 from lab.base.errors import Misuse
+from lab.base.reading import real
 from lab.yaml.strict import names, nearest, quoted
 
 PROGRAM = "blklab"
@@ -29,12 +30,32 @@ RUN_FILE, REPORT_FILE = "run.json", "report.html"
 """Of a run's folder; importing harness.record for the first takes longer than parsing."""
 
 
+class _Once(argparse._StoreAction):
+    """An option that takes one value refuses a second one; ``options.named`` has the options that were given."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        named = namespace.__dict__.setdefault("named", set())
+        if option_string and self.dest in named:
+            raise argparse.ArgumentError(self, "given more than once; leave out all but one")
+        if option_string or values not in (None, [], self.default):
+            named.add(self.dest)
+        super().__call__(parser, namespace, values, option_string)
+
+
 class Parser(argparse.ArgumentParser):
-    """Raises Misuse, with the nearest known word, instead of exiting with 2: git bisect reads 2 as a bad commit."""
+    """Raises Misuse, with the nearest known word, instead of exiting with 2: git bisect reads 2 as a bad commit.
+
+    Defaults of a command: ``needs`` names, for an option, those of which one must be given too; ``alone``, those that
+    it does not go with.
+    """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.set_defaults(parser=self)
+        for name in (None, "store"):
+            self.register("action", name, _Once)
+        self.set_defaults(parser=self, needs={}, alone={})
 
     def error(self, message: str) -> NoReturn:
         raise Misuse(message, remedy=f"{self.prog} --help")
@@ -50,8 +71,15 @@ class Parser(argparse.ArgumentParser):
                 f"unrecognized arguments: {' '.join(unknown)}{nearest(flag, known) if flag else ''}",
                 remedy=f"{parser.prog} --help",
             )
-        _check_outputs(vars(options))
+        _check_together(options)
+        _check_outputs(options)
         return options
+
+    def _get_value(self, action: argparse.Action, text: str) -> Any:
+        """An empty value is mostly an unset variable of a shell, which must not select a default."""
+        if not text.strip() and text not in (action.default, action.const):
+            raise argparse.ArgumentError(action, "expected a value, got an empty one; leave it out for its default")
+        return super()._get_value(action, text)
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:
@@ -62,15 +90,40 @@ class Parser(argparse.ArgumentParser):
             )
 
 
-def _check_outputs(options: Mapping[str, Any]) -> None:
-    """Raises Misuse where an option would overwrite an input, a file of a run, or what another option writes."""
-    named = [(name, value) for name, many in options.items() for value in (many if isinstance(many, list) else [many])]
+def _check_together(options: argparse.Namespace) -> None:
+    """Raises Misuse for an option without one that it needs, or with one that it does not go with."""
+
+    def is_given(name: str) -> bool:
+        value = getattr(options, name)
+        return name in getattr(options, "named", ()) or value is True or (isinstance(value, list) and bool(value))
+
+    def flag(name: str) -> str:
+        action = next(action for action in options.parser._actions if action.dest == name)
+        return action.option_strings[0] if action.option_strings else str(action.metavar or name)
+
+    for name, others in options.needs.items():
+        if is_given(name) and not any(map(is_given, others)):
+            wanted = " or ".join(map(flag, others))
+            raise Misuse(f"{flag(name)} needs {wanted}", remedy=f"add {wanted}, or omit {flag(name)}")
+    for name, others in options.alone.items():
+        if is_given(name) and (other := next(filter(is_given, others), "")):
+            raise Misuse(f"{flag(name)} does not go with {flag(other)}", remedy="omit one of them")
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Raises Misuse where an option would overwrite an input, a file of a run, or what another option writes, or where
+    it cannot write."""
+    every = vars(options).items()
+    named = [(name, value) for name, many in every for value in (many if isinstance(many, list) else [many])]
     paths = [(name, Path(value)) for name, value in named if isinstance(value, str | Path) and value not in ("", "-")]
-    taken = {_place(path): path for name, path in paths if name not in _OUTPUTS and _is_file(path)}
+    taken = {real(path): path for name, path in paths if name not in _OUTPUTS and _is_file(path)}
     for name, path in paths:
         if name not in _OUTPUTS:
             continue
-        place = _place(path)
+        place = real(path)
+        action = next(action for action in options.parser._actions if action.dest == name)
+        if reason := _unwritable(path, folder=action.metavar == "DIR"):
+            raise Misuse(f"--{name} {path}: {reason}", remedy="name a file in a folder that can be written")
         if place in taken:
             raise Misuse(f"--{name} {path} would overwrite {taken[place]}", remedy="name another file")
         run = next((folder for folder in place.parents if (folder / RUN_FILE).is_file()), None)
@@ -79,9 +132,15 @@ def _check_outputs(options: Mapping[str, Any]) -> None:
         taken[place] = path
 
 
-def _place(path: Path) -> Path:
-    """As Path.resolve(), which raises RuntimeError for a loop of symlinks."""
-    return Path(os.path.realpath(path))
+def _unwritable(path: Path, *, folder: bool) -> str:
+    """Why no file, or no ``folder``, can be written there; empty where one can."""
+    if folder:
+        return "this is no folder" if path.exists() and not path.is_dir() else ""
+    if path.is_dir():
+        return "this is a folder"
+    if not path.parent.is_dir():
+        return f"{path.parent} is not a folder"
+    return "" if os.access(path if path.exists() else path.parent, os.W_OK) else "it cannot be written"
 
 
 def _is_file(path: Path) -> bool:

@@ -8,7 +8,8 @@ from math import inf
 
 from harness.commands.common.options import kept_bytes, mib
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_PASS
+from lab.base.errors import EXIT_PASS, Misuse
+from lab.yaml.strict import names, nearest, quoted
 
 _DAY = 86400.0
 
@@ -48,6 +49,11 @@ def _list(cache: Cache) -> None:
 
 
 def _prune(cache: Cache, options: argparse.Namespace) -> None:
+    known = {entry.kind for entry in cache.entries()}
+    if options.kind is not None and options.kind not in known:
+        raise Misuse(
+            f"no entry is of kind {quoted(options.kind)}{nearest(options.kind, known)}", remedy=names(sorted(known))
+        )
     pruned = cache.prune(
         kind=options.kind,
         older_than=None if options.older_than is None else options.older_than * _DAY,

@@ -22,11 +22,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--matrices", type=number(0), metavar="N", help="also show all but the newest N matrices and their runs"
     )
     parser.add_argument("--yes", action="store_true", help="delete them")
+    parser.set_defaults(needs={"yes": ("keep", "matrices")})
 
 
 def execute(options: argparse.Namespace) -> int:
-    if options.yes and options.keep is None and options.matrices is None:
-        raise Misuse("--yes needs --keep or --matrices", remedy="--keep 2G --yes")
     limit = kept_bytes(options.keep)
     root = results_root(options.results)
     if not root.is_dir():

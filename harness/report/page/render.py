@@ -11,6 +11,7 @@ from markupsafe import Markup
 from harness.judge.claims import XFAIL, XPASS
 from harness.report.drawing.svg import px
 from harness.scenario.model import Status
+from lab.base.units import printable
 
 Values = dict[str, Any]
 """What a template shows in one place."""
@@ -27,8 +28,8 @@ MUST_BE = "must be"
 
 
 def render(template: str, **values: Any) -> str:
-    """The whole page. Raises jinja2.UndefinedError for a value that the template lacks."""
-    return _environment().get_template(template).render(style=_style(), **values)
+    """The whole page, without control characters. Raises jinja2.UndefinedError for a value that the template lacks."""
+    return printable(_environment().get_template(template).render(style=_style(), **values))
 
 
 @cache

@@ -1,18 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Output of rich for pipes, grep and copying."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Column, Table
+
+from lab.base.units import printable
+
+
+class EscapedConsole(Console):
+    """Escapes the control characters of what it prints, apart from its own."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text), style, control)
 
 
 def console_of(*, stderr: bool = False) -> Console:
     """A console that colours nothing but what has a style."""
-    return Console(stderr=stderr, highlight=False)
+    stream = sys.stderr if stderr else sys.stdout
+    return EscapedConsole(file=getattr(stream, "below", stream), stderr=stderr, highlight=False)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from harness.scenario.ratio import FIGURE
 
 WIDEST = 120
 _STATUS_WIDTH = 5
-_PACKAGE = re.compile(r"(?<=\d) \([^)]*\)", re.ASCII)
+_PACKAGE = re.compile(r"(?<=[0-9]) \([^)]*\)", re.ASCII)
 
 
 class Detail(Enum):

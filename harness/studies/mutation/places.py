@@ -59,7 +59,7 @@ _SAME_TYPES = ("min", "max", "min3", "max3", "clamp", "min_not_zero")
 _ARID = re.compile(
     r"(?:[A-Z][A-Z_]+\b|guard\b|trace_|pr_|dev_|sdev_|shost_|scmd_|printk|DM(?:WARN|ERR|INFO|DEBUG)|(?:VM_|DM_)?(?:WARN|BUG)_|BUILD_BUG|lockdep_|"
     r"might_sleep|blk_add_trace|bfq_log|blk_log|throtl_log|seq_|\w*(?:un)?lock\w*$|rcu_read_|local_irq_|preempt_|"
-    r"local_bh_|percpu_ref_|module_|kfree|debugfs|SCSI_LOG|EXPORT_SYMBOL|raid\d+_log)\w*"
+    r"local_bh_|percpu_ref_|module_|kfree|debugfs|SCSI_LOG|EXPORT_SYMBOL|raid[0-9]+_log)\w*"
 )
 _LOOP = re.compile(r"\w*for_each")
 
@@ -173,7 +173,7 @@ class _File:
 
     def _constant(self, node: "Node") -> None:
         text = self._text(node)
-        if re.fullmatch(r"-?(?:0[xX][0-9a-fA-F]+|\d+)[uUlL]*", text):
+        if re.fullmatch(r"-?(?:0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*", text):
             self._add(node, Operator.CONSTANT, f"({text} + 1)", "({text} + {is})")
 
     def _statement(self, node: "Node") -> None:

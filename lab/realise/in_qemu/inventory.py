@@ -12,8 +12,8 @@ from lab.topology.model import SCSI, Hba, Lun, Stack, StackKind, Topology
 Inventory = Mapping[str, str]
 """Keys such as ``lun.p0.wwid`` and ``hba.twa0.can_queue`` to the text that was read, empty if the file is absent."""
 
-_HCTL = re.compile(r"\d+:\d+:\d+:\d+")
-_NVME_PATH = re.compile(r"nvme\d+")
+_HCTL = re.compile(r"[0-9]+:[0-9]+:[0-9]+:[0-9]+")
+_NVME_PATH = re.compile(r"nvme[0-9]+")
 _SECTOR = 512
 _GENERATIONS = {1: "2.5", 2: "5", 3: "8", 4: "16", 5: "32"}
 
