@@ -29,7 +29,7 @@ def parse_time(text: str) -> int:
 def _parse(text: str, table: dict[str, int], wanted: str, key: Callable[[str], str] = str) -> int:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f'"{text}" is not a quantity')
+        raise ValueError(f'"{shortened(text)}" is not a quantity')
     factor = table.get(key(match[2]))
     if factor is None:
         raise ValueError(f'"{text}" is not {wanted}')

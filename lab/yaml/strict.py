@@ -144,7 +144,8 @@ def read_bytes(path: Path, what: str, limit: int = MAX_BYTES) -> bytes:
             raise Misuse(f"{what} {shown} {problem}", remedy="check the path")
         return read_regular(path, limit)
     except (OSError, ValueError) as error:
-        raise Misuse(f"{what} {shown} cannot be read: {error}", remedy="check the path and its permissions") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise Misuse(f"{what} {shown} cannot be read: {why}", remedy="check the path and its permissions") from error
 
 
 def parse(data: bytes, path: str, problems: Problems) -> Node:

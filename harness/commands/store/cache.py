@@ -52,7 +52,8 @@ def _prune(cache: Cache, options: argparse.Namespace) -> None:
     known = {entry.kind for entry in cache.entries()}
     if options.kind is not None and options.kind not in known:
         raise Misuse(
-            f"no entry is of kind {quoted(options.kind)}{nearest(options.kind, known)}", remedy=names(sorted(known))
+            f"no entry is of kind {quoted(options.kind)}{nearest(options.kind, known)}",
+            remedy=f"the kinds are {names(sorted(known))}" if known else "the cache is empty",
         )
     pruned = cache.prune(
         kind=options.kind,
