@@ -2,6 +2,7 @@
 """Checks before any boot that the devices of each arm can carry each load."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 
 from harness.scenario.fio import CGROUP_FILES
 from harness.scenario.loads import role_rows
@@ -27,6 +28,9 @@ def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) 
         if role is None:
             continue
         together = loads[load].apart().roles.values()
+        # The arms that lack a CPU have the same remedy.
+        for key, reason, remedy in islice(chain.from_iterable(_wrong_cpus(role, arm) for arm in arms.values()), 1):
+            role_row.add(key, f"{key}: {reason}", remedy)
         for arm in arms.values():
             # Of several disks with a refusal for the same key, only the first is reported.
             refusals = [refusal for part in role.apart() for refusal in refused(part, together, arm)]
@@ -71,7 +75,6 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
         yield "disk", _no_target(role.disk, arm), f"known: {names(targets)}"
         return
     yield from _wrong_place(role, topology)
-    yield from _wrong_cpus(role, arm)
     yield from _cgroups(role, arm)
     size = topology.region(role.disk).size
     used, start = _extent(role, size)

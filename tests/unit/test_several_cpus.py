@@ -71,6 +71,11 @@ def test_mistakes_about_cpus(cpus: tuple[str, ...], wanted: str, tmp_path: Path)
     assert wanted in found, found
 
 
+def test_a_mistake_about_cpus_is_reported_once_for_a_role_of_two_arms(tmp_path: Path) -> None:
+    assert len(mistakes(on_cpus(2, "0", "1", ""), tmp_path).splitlines()) == 1
+    assert len(mistakes(on_cpus(2, "0", "2", ""), tmp_path).splitlines()) == 2
+
+
 def test_one_cpu_is_not_named_and_the_wall_clock_has_its_own(tmp_path: Path) -> None:
     assert "has no CPU 1 (write machine: {cpus: 2})" in mistakes(
         GOOD.replace("disk: p0", "disk: p0, cpus: 1"), tmp_path
