@@ -122,7 +122,8 @@ def _check_outputs(options: argparse.Namespace) -> None:
             continue
         place = real(path)
         action = next(action for action in options.parser._actions if action.dest == name)
-        if reason := _unwritable(path, folder=action.metavar == "DIR"):
+        # The folder of a page is made.
+        if reason := _unwritable(path, _existing(path) if name == "out" else path.parent, action.metavar == "DIR"):
             raise Misuse(f"--{name} {path}: {reason}", remedy="name a file in a folder that can be written")
         if place in taken:
             raise Misuse(f"--{name} {path} would overwrite {taken[place]}", remedy="name another file")
@@ -132,15 +133,19 @@ def _check_outputs(options: argparse.Namespace) -> None:
         taken[place] = path
 
 
-def _unwritable(path: Path, *, folder: bool) -> str:
-    """Why no file, or no ``folder``, can be written there; empty where one can."""
-    if folder:
+def _existing(path: Path) -> Path:
+    return next(folder for folder in path.absolute().parents if folder.exists())
+
+
+def _unwritable(path: Path, parent: Path, is_folder: bool) -> str:
+    """Why no file, or no folder, can be written there; empty where one can."""
+    if is_folder:
         return "this is no folder" if path.exists() and not path.is_dir() else ""
     if path.is_dir():
         return "this is a folder"
-    if not path.parent.is_dir():
-        return f"{path.parent} is not a folder"
-    return "" if os.access(path if path.exists() else path.parent, os.W_OK) else "it cannot be written"
+    if not parent.is_dir():
+        return f"{parent} is not a folder"
+    return "" if os.access(path if path.exists() else parent, os.W_OK) else "it cannot be written"
 
 
 def _is_file(path: Path) -> bool:
