@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab draft``: a scenario from a fio job file."""
+"""``blklab draft``: a scenario from a fio job file, or from the fio test of a 0-day report."""
 
 import argparse
 from pathlib import Path
@@ -8,13 +8,18 @@ from harness.commands.common.options import print_or_write
 from harness.intake.draft import Drafter, made_up_topology, named_topology
 from harness.intake.jobfile import read_jobs, reported_iops
 from harness.intake.jobs import draft_jobs
+from harness.intake.lkp import read_report
 from harness.intake.snapshot import slug
 from harness.intake.yaml_text import yaml_text
 from lab.base.errors import EXIT_PASS, Misuse
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--fio", required=True, type=Path, metavar="JOB.fio", help="the fio job file")
+    origin = parser.add_mutually_exclusive_group(required=True)
+    origin.add_argument("--fio", type=Path, metavar="JOB.fio", help="the fio job file")
+    origin.add_argument(
+        "--lkp", type=Path, metavar="MAIL", help="a performance report of the kernel test robot (0-day)"
+    )
     parser.add_argument(
         "--topology", metavar="NAME", help="a topology of the catalogue, or the path of a file (default: a made-up one)"
     )
@@ -38,16 +43,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    name = slug(options.name or options.fio.stem)
+    origin = options.fio or options.lkp
+    name = slug(options.name or origin.stem)
     if not name or (options.name and name != options.name):
-        raise Misuse(f'--name: "{options.name or options.fio.stem}" is no name', remedy="use a-z, 0-9 and -")
-    jobs = draft_jobs(read_jobs(options.fio), options.without)
+        raise Misuse(f'--name: "{options.name or origin.stem}" is no name', remedy="use a-z, 0-9 and -")
+    if options.fio:
+        jobs = draft_jobs(read_jobs(options.fio), options.without)
+    else:
+        job, left = read_report(options.lkp)
+        jobs = draft_jobs((job,), {*options.without, *left})
     places = dict(_pair(text) for text in options.map)
     source = named_topology(options.topology) if options.topology else made_up_topology(jobs)
     reported = reported_iops(options.from_output) if options.from_output else {}
     if options.from_output and not {job.label for job in jobs} & {*reported}:
         remedy = f"it has {', '.join(sorted(reported)) or 'none'}"
-        raise Misuse(f"{options.from_output} has no job of {options.fio}", remedy=remedy)
+        raise Misuse(f"{options.from_output} has no job of {origin}", remedy=remedy)
     draft = Drafter(name, jobs, source, places).draft(reported)
     where = options.output if options.output is None or options.output.is_absolute() else f"./{options.output}"
     text = yaml_text(draft.document, draft.notes)
