@@ -3,6 +3,7 @@
 
 import argparse
 import shlex
+from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from lab.base.errors import CannotJudge, Misuse
 from lab.kernels.packaged import DEFAULT, named_source
 from lab.kernels.resolve import demand
 from lab.kernels.tree import KernelSource
+from lab.yaml.strict import names, nearest
 
 FOLDER = "patch"
 MOST = 3
@@ -73,6 +75,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     named = [load_scenario(name, search=SCENARIOS) for name in options.scenario]
+    _demand_arms(options.arm, named)
     spec = demand(options.base if ":" in options.base else f"tree:{options.base}")
     series, store, cache = read_series(options.series), store_of(options, FOLDER), Cache.default()
     source = named_source(spec, cache, tell)
@@ -99,6 +102,14 @@ def execute(options: argparse.Namespace) -> int:
     print(text, end="")
     tell(f"the reply is in {folder / 'reply.txt'}")
     return exit_code(compared)
+
+
+def _demand_arms(arms: Sequence[str], named: Sequence[Scenario]) -> None:
+    """Raises Misuse, before a source is fetched, for an arm of none of the ``named`` scenarios, or of none at all."""
+    known = {arm for scenario in named or every_scenario() for arm in scenario.arms} if arms else set()
+    if unknown := [arm for arm in arms if arm not in known]:
+        remedy = f"known: {names(sorted(known))}" if named else "blklab show SCENARIO lists its arms"
+        raise Misuse(f"no scenario has an arm {unknown[0]}{nearest(unknown[0], known)}", remedy=remedy)
 
 
 def _title(named: str, source: KernelSource, branch: Branch) -> str:

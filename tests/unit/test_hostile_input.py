@@ -78,6 +78,8 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("judge loop", "loop does not contain a run"),
         ("patch loop", "loop is not a regular file"),
         ("run waiters --kernel path:loop", "loop"),
+        ("patch file --arm nope", "no scenario has an arm nope"),
+        ("patch file --scenario waiters --arm nope", "no scenario has an arm nope"),
         ("patch mails", "x.mbox is not a regular file"),
         ("show mails/x.mbox", "x.mbox is not a regular file"),
         ("show /proc/kmsg", "/proc/kmsg cannot be read: its end is never reached"),
