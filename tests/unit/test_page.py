@@ -156,6 +156,8 @@ def test_a_matrix_has_its_own_cells(tmp_path: Path, capsys: pytest.CaptureFixtur
     page = written(matrix.path, capsys)
     assert page.elements["style"] == 1
     assert "no kernel 9.9" in page.text and "not run" in page.text and "not ended" in page.text
+    started = matrix.record.started
+    assert f"started {started[:10]} {started[11:16]} UTC, not ended." in page.text
     assert "Do the claims of sample and other hold on Linux 6.1 and debian:9.9?" in page.text
     assert _place(run, tmp_path) in page.text
 

@@ -98,8 +98,8 @@ def of_matrix(root: Path, record: MatrixRecord) -> Collection:
                 judged = CollectionCell(NOT_DECIDED, None, gone.message)
         status = NOT_DECIDED if cell.status is None else str(cell.status)
         cells[cell.scenario, columns[cell.kernel]] = replace(judged, status=status)
-    ended = f"ended {record.ended}" if record.ended else "not ended"
-    note = f"Matrix {record.matrix_id}, started {record.started}, {ended}."
+    ended = f"ended {_minute(record.ended)}" if record.ended else "not ended"
+    note = f"Matrix {record.matrix_id}, started {_minute(record.started)} UTC, {ended}."
     return _collection(_question(record.scenarios, columns.values()), note, record.scenarios, columns.values(), cells)
 
 
@@ -122,7 +122,7 @@ def of_pairs(compared: Iterable[Sequence[RunFolder]], note: str) -> Collection:
     for both in compared:
         same = len({run.facts.kernel.release for run in both}) == 1
         for run in both:
-            kernel, date = run.facts.kernel, f" {run.facts.started[5:16]}".replace("T", " ") if same else ""
+            kernel, date = run.facts.kernel, f" {_minute(run.facts.started)[5:]}" if same else ""
             column = Column(f"{_series(kernel)}{date}", f"{kernel.release}, run {run.facts.run_id}")
             cells[run.scenario.name, column] = _judged_cell(run)
     names = dict.fromkeys(name for name, _ in cells)
@@ -145,6 +145,10 @@ def of_sweeps(root: Path, sweeps: Sequence[Sweep], note: str) -> Collection:
             cells[sweep.scenario.name, column] = cell
     names = [sweep.scenario.name for sweep in sweeps]
     return _collection(f"Timeline of {', '.join(names)}", note, names, columns, cells)
+
+
+def _minute(moment: str) -> str:
+    return moment[:16].replace("T", " ")
 
 
 _MOST_NAMED = 4
