@@ -40,6 +40,7 @@ _CHANGING = frozenset(
 """Of these, those that change data or offsets: a draft says that they are left out."""
 _PLACEMENT = frozenset({"cpumask", "cpus_allowed", "cpus_allowed_policy", "numa_cpu_nodes", "numa_mem_policy"})
 _ONLY_RANDOM = frozenset({"random_distribution"})
+_OF_IO_URING = ("fixedbufs", "sqthread_poll")
 _PASSED = ("rwmixread", "fsync", "fdatasync", "prioclass", "prio")
 
 
@@ -260,6 +261,11 @@ class _JobReader:
         flag = self._take("zero_buffers")
         if flag is not None and rw not in _READS and self._value(flag, fio_flag, False):
             yield "zero_buffers", True
+        engine = self._options.get("ioengine")
+        for name in _OF_IO_URING if engine and engine.value == "io_uring" else ():
+            option = self._take(name)
+            if option is not None and self._value(option, fio_flag, False):
+                yield name, True
         if rw in _RANDOM:
             yield from self._random()
         verify = self._take("verify")

@@ -199,6 +199,18 @@ def test_options_without_a_counterpart_are_refused_with_their_line(
     assert scenario.loads
 
 
+def test_registered_buffers_and_a_polling_thread_carry_over_to_io_uring(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "[a]\ndirect=1\nrw=randread\nioengine=io_uring\niodepth=4\nfixedbufs\nsqthread_poll=1\n"
+    (role,) = _draft(_written(text, tmp_path), tmp_path).loads["solo-a"].roles.values()
+    assert (role.options["fixedbufs"], role.options["sqthread_poll"]) == ("1", "1")
+    off = text.replace("sqthread_poll=1", "sqthread_poll=0")
+    assert "sqthread_poll" not in _draft(_written(off, tmp_path), tmp_path).loads["solo-a"].roles["a"].options
+    said = _refused(text.replace("io_uring", "libaio"), tmp_path, capsys)
+    assert "job.fio:6:1: fixedbufs: the draft has nothing that does the same" in said
+
+
 def test_job_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no job" in _refused("[global]\nrw=read\n", tmp_path, capsys)
     assert main(["draft", "--fio", str(tmp_path)]) == EXIT_MISUSE
