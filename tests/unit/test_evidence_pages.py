@@ -153,6 +153,11 @@ def test_reports_come_together_and_kernels_say_how_they_were_had() -> None:
     assert other.run is not None
     twice = replace(other, run=replace(other.run, facts=replace(other.run.facts, seeds=(1, 2))))
     assert "6.1.1-amd64 (1 to 2 seeds)" in reports_page([once, twice]).text
+    sample = replace(once.row, scenario=replace(once.row.scenario, seeds=2))
+    fewer = reports_page([replace(once, row=sample)]).text
+    assert "`blklab check evidence reports --seeds 1` measures" in fewer
+    same = replace(sample, scenario=replace(sample.scenario, seeds=1))
+    assert "`blklab check evidence reports` measures" in reports_page([replace(once, row=same)]).text
 
 
 def test_a_report_shows_how_far_a_ratio_moves_with_what_was_fitted() -> None:

@@ -48,17 +48,22 @@ def write(topic: Topic, body: Iterable[str], scores: Iterable[RowScore] = ()) ->
 
 
 def _footer(scores: Iterable[RowScore], command: str) -> Iterator[str]:
+    """The kernels, and the command that repeats them: with ``--seeds`` where a run had fewer than its scenario."""
     runs: dict[str, list[RunFacts]] = {}
+    fewer: set[int] = set()
     for score in scores:
         if score.run and not score.mutant:
             runs.setdefault(score.kernel, []).append(score.run.facts)
+            if len(score.run.facts.seeds) < score.row.scenario.seeds:
+                fewer.add(len(score.run.facts.seeds))
     if runs:
         kernels = ", ".join(
             f"{release} ({_seeds(runs[release])}{_origin(runs[release][0].kernel.spec)})"
             for release in sorted(runs, key=by_release)
         )
         qemu = "; ".join(dict.fromkeys(facts.qemu for many in runs.values() for facts in many if facts.qemu))
-        yield f"Kernels: {kernels}. {qemu}. `{command}` measures what is missing."
+        words = f"{command} --seeds {min(fewer)}" if fewer else command
+        yield f"Kernels: {kernels}. {qemu}. `{words}` measures what is missing."
 
 
 def _seeds(runs: Iterable[RunFacts]) -> str:
