@@ -69,7 +69,7 @@ def test_the_zoo_shows_sides_publications_and_what_surprises() -> None:
     assert "| sample | 6.1 | 2 + 2 | starved | the share is kept | 3 | none.together.fast.iops |" in lines
     assert "## Out of scope\n\n- [a lock](https://x): one CPU" in page.text
     assert "Changes" not in page.text
-    assert lines[-1].endswith("`blklab check evidence zoo` measures what is missing.")
+    assert lines[-1].endswith("`blklab check evidence zoo --seeds 1` measures what is missing.")
     assert page.code == EXIT_LAB_BROKEN
     assert zoo_page([row], scores[:1]).code == EXIT_PASS
     assert zoo_page([row], [scores[3]]).code == EXIT_CANNOT_JUDGE

@@ -373,3 +373,11 @@ def test_another_layout_is_measured_where_the_kinds_leave_a_claim_near(monkeypat
     share = 150.0
     assert claim_moves(measure, (SOURCE,), [SCENARIO])["sample"][claim().ratio.text][1] > 0.18
     assert asked == [("sample", ""), ("sample.word", ""), ("sample", "")]
+
+
+def test_a_verdict_of_another_python_differs_by_rounding_alone() -> None:
+    """A figure of sas-multipath on 6.1 that Python 3.12 stored and 3.11 judged."""
+    assert not [*differences({"low": 0.9927712357366003}, {"low": 0.9927712357366001})]
+    assert [*differences({"low": 0.9927712357}, {"low": 0.9927712358})] == [
+        "low: stored 0.9927712357, judged 0.9927712358"
+    ]
