@@ -17,6 +17,7 @@ from harness.noise import (
     finest_level,
     interval,
     more_rounds,
+    scatter,
     stopping_rule,
 )
 from harness.scenario.model import Bound, Status
@@ -115,8 +116,8 @@ def test_a_decision_falls_at_a_look_and_stays() -> None:
 
 
 def test_more_rounds_grow_with_the_scatter_and_end_where_none_would_do() -> None:
-    def wanted(scatter: float) -> int | None:
-        return more_rounds([math.exp(sign * scatter) for sign in (1, -1) * 6], AT_LEAST)
+    def wanted(width: float) -> int | None:
+        return more_rounds([math.exp(sign * width) for sign in (1, -1) * 6], AT_LEAST)
 
     quiet, busy = wanted(0.1), wanted(0.2)
     assert quiet is not None
@@ -162,3 +163,11 @@ def test_the_page_is_made_of_its_seed_alone() -> None:
     text = page(plan)
     assert text == page(plan)
     assert text.count("\n| ") == 1 + 25
+
+
+def test_scatter_between_rounds_excludes_that_of_their_windows() -> None:
+    """Means of 0.1 and 1.1 have the variance 0.5, of which windows with 0.02 make 0.02 / 2."""
+    rounds = [[math.exp(0.0), math.exp(0.2)], [math.exp(1.0), math.exp(1.2)]]
+    got = scatter(rounds)
+    assert got is not None
+    assert (got.boots, got.windows) == (pytest.approx(0.7), pytest.approx(math.sqrt(0.02)))
