@@ -159,3 +159,8 @@ def test_jobs_that_are_no_role_reported_twice_or_failed_are_refused() -> None:
 def test_a_truncated_file_is_refused(length: int) -> None:
     with pytest.raises(MeasurementError):
         read_fio(recorded("aio")[:length], {"victim": 4096})
+
+
+def test_a_job_need_not_count_discards() -> None:
+    without = altered("aio", lambda document: document["jobs"][0].pop("trim", None))
+    assert read_fio(without, {"victim": 4096}) == read_fio(recorded("aio"), {"victim": 4096})
