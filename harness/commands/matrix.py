@@ -24,7 +24,8 @@ from harness.limits.load import load_scenario
 from harness.matrix.cluster import elsewhere
 from harness.matrix.driver import MatrixPlan, cells_of, read_shard, run_matrix
 from harness.matrix.merge import merge, parts
-from harness.patch.choice import Sources, choice_lines
+from harness.patch.choice import choice_lines
+from harness.patch.sources import Sources
 from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
 from harness.report.terminal.matrix import print_matrix

@@ -4,12 +4,12 @@
 import argparse
 import shlex
 from collections.abc import Sequence
-from itertools import accumulate
 from pathlib import Path
 
 from harness.base.files import write_atomic
 from harness.commands.common.boots import bench_of, every_scenario, store_of
 from harness.commands.common.choice import chosen_by
+from harness.commands.common.dry_run import add_dry_run
 from harness.commands.common.options import (
     SCENARIOS,
     add_arms,
@@ -20,18 +20,19 @@ from harness.commands.common.options import (
     tell,
     words_of,
 )
+from harness.commands.patch_dry_run import dry_run, no_source
 from harness.limits.load import load_scenario
-from harness.patch.choice import Sources, choice_lines
+from harness.patch.choice import BuiltChange, CodeChange, choice_lines
 from harness.patch.report import exit_code, reply, summary
-from harness.patch.series import Branch, read_series
+from harness.patch.series import Branch, Patch, branch_folder, read_series
+from harness.patch.sources import Sources
 from harness.patch.study import MeasuredSeries, Study, profiled
 from harness.profile.mail import differential_lines
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.report.terminal.printing import console_of
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
-from lab.base.digest import canonical, digest_bytes
-from lab.base.errors import CannotJudge, Misuse
+from lab.base.errors import CannotJudge
 from lab.kernels.packaged import DEFAULT, named_source
 from lab.kernels.resolve import demand
 from lab.kernels.tree import KernelSource
@@ -62,6 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--most", type=number(1), default=MOST, metavar="N", help=f"at most N chosen scenarios (default: {MOST})"
     )
     parser.add_argument("--no-profile", action="store_true", help="do not count instructions of what moved")
+    add_dry_run(parser)
     add_seeds(parser)
     add_arms(parser)
     add_jobs(parser)
@@ -77,30 +79,30 @@ def execute(options: argparse.Namespace) -> int:
     named = [load_scenario(name, search=SCENARIOS) for name in options.scenario]
     _demand_arms(options.arm, named)
     spec = demand(options.base if ":" in options.base else f"tree:{options.base}")
-    series, store, cache = read_series(options.series), store_of(options, FOLDER), Cache.default()
+    series, cache = read_series(options.series), Cache.default()
+    if options.dry_run:
+        return dry_run(options, spec, series, cache, FOLDER)
+    store = store_of(options, FOLDER)
     source = named_source(spec, cache, tell)
     if source is None:
-        raise Misuse(f"--base {spec} is not a source", remedy="source:6.12, or DIR@REV of a git tree")
-    folder = store.root / "series" / digest_bytes(canonical([source.spec, str(source.path)]))[:12]
-    branch = Branch(source, folder)
-    _, *commits = accumulate(series, lambda onto, patch: branch.applied(patch, onto), initial=branch.base)
-    scenarios = named or _scenarios(options, branch, commits[-1])
+        raise no_source(spec)
+    branch = Branch(source, branch_folder(store.root, source))
+    commits = branch.with_all(series)
+    sources = Sources(branch.folder, branch.base, commits[-1])
+    scenarios = named or _scenarios(options, sources)
     bench = bench_of(options, FOLDER)
-    title = _title(options.base, source, branch)
-    study = Study(branch, title, bench, tell, cache, options.seeds, options.arm)
-    steps, compared = [study.base()], list[MeasuredSeries]()
+    study = Study(branch, _title(options.base, source, branch), bench, tell, cache, options.seeds, options.arm)
+    steps = [study.base()]
+    if not scenarios:
+        functions = study.changed_functions(steps[0], study.step(series[-1], commits[-1]))
+        scenarios = _chosen(options, BuiltChange(functions, sources))
+    compared = list[MeasuredSeries]()
     applied = list(zip(series, commits, strict=True))
     for patch, commit in applied if options.each else applied[-1:]:
         steps.append(study.step(patch, commit))
         compared.append(study.compare(steps[-2], steps[-1], scenarios))
         _print(compared[-1])
-    whole = study.compare(steps[0], steps[-1], scenarios) if compared[1:] else compared[0]
-    profile = None if options.no_profile else profiled(bench.lab, whole, tell)
-    print("\n".join(["", *(differential_lines(profile) if profile else []), ""]))
-    text = reply(series, whole, profile, _command(options))
-    write_atomic(folder / "reply.txt", text.encode())
-    print(text, end="")
-    tell(f"the reply is in {folder / 'reply.txt'}")
+    _reply(options, study, series, study.compare(steps[0], steps[-1], scenarios) if compared[1:] else compared[0])
     return exit_code(compared)
 
 
@@ -112,14 +114,33 @@ def _demand_arms(arms: Sequence[str], named: Sequence[Scenario]) -> None:
         raise Misuse(f"no scenario has an arm {unknown[0]}{nearest(unknown[0], known)}", remedy=remedy)
 
 
+def _reply(options: argparse.Namespace, study: Study, series: Sequence[Patch], whole: MeasuredSeries) -> None:
+    profile = None if options.no_profile else profiled(study.bench.lab, whole, tell)
+    print("\n".join(["", *(differential_lines(profile) if profile else []), ""]))
+    text, path = reply(series, whole, profile, _command(options)), study.branch.folder.parent / "reply.txt"
+    write_atomic(path, text.encode())
+    print(text, end="")
+    tell(f"the reply is in {path}")
+
+
 def _title(named: str, source: KernelSource, branch: Branch) -> str:
     """The base as its user names it, and what that was."""
     return f"{named} ({branch.base[:12] if source.revision else source.title.rpartition(' ')[2]})"
 
 
-def _scenarios(options: argparse.Namespace, branch: Branch, tip: str) -> list[Scenario]:
+def _scenarios(options: argparse.Namespace, text: Sources) -> list[Scenario]:
+    """The scenarios to measure, none where only a build of both sides tells what code differs. Raises CannotJudge."""
+    if text.touched().certain:
+        return _chosen(options, text)
     every = every_scenario()
-    choice = chosen_by(Sources(branch.folder, branch.base, tip), every)
+    print("\n".join(choice_lines(chosen_by(text, every), len(every))))
+    tell("headers, macros or data differ: both sides are built, and compared function by function")
+    return every if options.all else []
+
+
+def _chosen(options: argparse.Namespace, change: CodeChange) -> list[Scenario]:
+    every = every_scenario()
+    choice = chosen_by(change, every)
     print("\n".join(choice_lines(choice, len(every) if options.all else options.most)))
     if options.all:
         return every

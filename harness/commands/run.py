@@ -4,6 +4,7 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from harness.commands.common import options as shared
 from harness.commands.common.boots import arms_of, bench_of, kernel_of
@@ -11,6 +12,7 @@ from harness.commands.common.dry_run import Estimate, add_dry_run, dominant, pri
 from harness.commands.common.output import FORMATS, add_exports, check_exports, export, show_run
 from harness.commands.common.several import NamedScenario, add_several, conclude, scenarios_of
 from harness.judge.verdict import Verdict
+from harness.patch.base_mail import base_mail
 from harness.record.index import indexed_runs
 from harness.report.format import plural
 from harness.run.bench import Bench, Run
@@ -68,6 +70,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SPEC",
         help="measure this kernel first; its figures are baseline.* in claims",
     )
+    parser.add_argument(
+        "--mail", type=Path, metavar="FILE", help="with --base: both kernels as a mail, with the functions that differ"
+    )
     shared.add_seeds(parser, "--boots")
     shared.add_arms(parser)
     parser.add_argument(
@@ -100,6 +105,8 @@ def execute(options: argparse.Namespace) -> int:
         return execute_trace(options, chosen[0].scenario)
     for it in chosen:
         STRATEGIES[it.scenario.clock].refuse(it.scenario, verify=options.verify, baseline=options.base is not None)
+    if options.mail and (not options.base or len(chosen) > 1):
+        raise Misuse("--mail compares one scenario on two kernels", remedy="add --base SPEC and name one scenario")
     root, estimates = shared.results_root(options.results), _estimates(options, [it.scenario for it in chosen])
     if options.dry_run:
         for spec in dict.fromkeys(estimate.spec for estimate in estimates):
@@ -126,12 +133,16 @@ def execute(options: argparse.Namespace) -> int:
 def _measured(options: argparse.Namespace, bench: Bench, request: Request, base: Kernel | None) -> Run:
     """The run of one scenario, after that of the BASE kernel, printed and exported."""
     if base:
-        facts = _baseline(bench, replace(request, kernel=base)).folder.facts
+        baseline = _baseline(bench, replace(request, kernel=base)).folder
+        facts = baseline.facts
         command = (*request.command, "--base", options.base)
         request = replace(request, baseline=facts.run_id, base=facts.kernel, command=command)
     run = _told(bench.run(request))
     show_run(options, run.folder, run.verdict)
     export(options, run.folder, run.verdict)
+    if base and options.mail:
+        text = base_mail(bench.lab, (baseline, run.folder), (base, request.kernel), shared.tell)
+        shared.print_or_write(text, options.mail, f"the mail is in {options.mail}")
     return run
 
 

@@ -64,8 +64,13 @@ def reply(patches: Sequence[Patch], result: MeasuredSeries, profile: Differentia
         "built with one configuration, in virtual time, where figures repeat exactly:",
         "",
         verdict_line(result),
-        "",
     ]
+    return letter(lines, result, profile, command)
+
+
+def letter(head: Sequence[str], result: MeasuredSeries, profile: Differential | None, command: str) -> str:
+    """A mail of two sides below its ``head``: claims, figures, functions of the profile, and how to repeat it."""
+    lines = [*head, ""]
     findings = [(outcome.scenario, finding) for outcome in result.outcomes for finding in outcome.findings]
     for scenario, finding in findings[:_FINDINGS]:
         lines.append(f"  {finding.effect}: {scenario}: {finding.what}"[:WIDTH])

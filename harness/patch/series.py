@@ -8,9 +8,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
+from itertools import accumulate
 from pathlib import Path
 
 from harness.bisect.repository import Repository
+from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, Misuse
 from lab.base.process import run
 from lab.base.reading import LIMIT, real
@@ -116,6 +118,10 @@ def _patch(file: Path, line: int, data: bytes) -> Patch:
     return Patch(file, first, text, subject, str(mail.get("From", "")), str(mail.get("Message-ID", "")).strip())
 
 
+def branch_folder(results: Path, source: KernelSource) -> Path:
+    return results / "series" / digest_bytes(canonical([source.spec, str(source.path)]))[:12]
+
+
 class Branch:
     """Commits on the base ``source`` in the bare repository ``folder``/clone.git, which borrows the tree's objects."""
 
@@ -155,6 +161,10 @@ class Branch:
 
     def diff(self, old: str, new: str) -> str:
         return self._git("diff", "--no-renames", "--no-ext-diff", old, new, extra={})
+
+    def with_all(self, series: Sequence[Patch]) -> tuple[str, ...]:
+        """The commits of the patches in their order, each on the one before. Raises what ``applied`` raises."""
+        return tuple(accumulate(series, lambda onto, patch: self.applied(patch, onto), initial=self.base))[1:]
 
     def text(self, commit: str, path: str) -> str:
         done = run(self._words("cat-file", "blob", f"{commit}:{path}"), accept=(0, 128))

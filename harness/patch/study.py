@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Builds base and series with one configuration and measures both under the chosen scenarios."""
 
+import json
 import re
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
+from typing import TypeVar
 
+from harness.base.files import read_json, write_atomic
 from harness.judge.visible import unseen_change
 from harness.patch.judgement import Effect, Outcomes, outcomes, worst
 from harness.patch.series import Branch, Patch
@@ -19,10 +24,12 @@ from lab.base.cache import Cache
 from lab.base.errors import CannotJudge
 from lab.base.units import Tell
 from lab.kernels import tree
+from lab.kernels.difference import changed_functions, keep_objects
 from lab.kernels.model import Kernel
 from lab.kernels.tree import KernelSource
 from lab.session import Lab
 
+_T = TypeVar("_T")
 _COMPILER = re.compile(r"(?P<file>[\w./-]+):(?P<line>[0-9]+):[0-9]+: ")
 
 
@@ -86,13 +93,31 @@ class Study:
         unseen = unseen_change(self.branch.diff(base.commit, series.commit), scenarios)
         return MeasuredSeries(base, series, found, minutes, unseen)
 
+    def changed_functions(self, base: SeriesKernel, series: SeriesKernel) -> Mapping[str, str]:
+        """Functions whose code differs, with their objects. Both are made again where one was built before."""
+        known = self.branch.folder.parent / f"code-{base.kernel.digest[:12]}-{series.kernel.digest[:12]}.json"
+        found: Mapping[str, str] | None = read_json(known)
+        if found is None:
+            with tempfile.TemporaryDirectory(dir=known.parent, prefix=".objects-") as folder:
+                before = Path(folder)
+                self._in_objects(base, lambda objects: keep_objects(objects, before))
+                found = self._in_objects(series, lambda objects: changed_functions(before, objects))
+            write_atomic(known, json.dumps(found, indent=1).encode())
+        return found
+
+    def _in_objects(self, step: SeriesKernel, look: Callable[[Path], _T]) -> _T:
+        source = self._source(step.commit, step.title)
+        return tree.in_objects(step.kernel, source, self.cache, lambda objects, _: look(objects), tell=self.tell)
+
     def _measure(self, scenario: Scenario, kernel: Kernel) -> RunFolder:
         arms = tuple(name for name in self.arms if name in scenario.arms)
         return self.bench.measure(Request(scenario, kernel, self.seeds, arms)).folder
 
     def _build(self, commit: str, title: str) -> Kernel:
-        source = KernelSource(self.branch.folder, f"tree:{self.branch.folder}@{commit}", title, revision=commit)
-        return tree.built(source, self.cache, tell=self.tell)
+        return tree.built(self._source(commit, title), self.cache, tell=self.tell)
+
+    def _source(self, commit: str, title: str) -> KernelSource:
+        return KernelSource(self.branch.folder, f"tree:{self.branch.folder}@{commit}", title, revision=commit)
 
 
 def moved_cell(found: Outcomes) -> ProfiledCell | None:

@@ -9,16 +9,16 @@ import re
 from pathlib import Path
 
 from lab.base.cache import Cache
-from lab.base.errors import LabBroken, Misuse
-from lab.base.units import Tell
+from lab.base.errors import CannotJudge, LabBroken, Misuse
+from lab.base.units import Tell, silent
 from lab.kernels import debian, mutants, tree
 from lab.kernels.git import Checkout
 from lab.kernels.model import Kernel
 from lab.kernels.mutants import demand_known
 from lab.kernels.tree import KernelSource
 from lab.packages import sources
-from lab.packages.apt import Archive
-from lab.packages.store import Finish, Pin, unpacked
+from lab.packages.apt import Archive, Package
+from lab.packages.store import Finish, Pin, read_pin, unpacked
 
 DEFAULT = "source:6.12"
 TREE_VARIABLE = "BLKLAB_TREE"
@@ -35,12 +35,11 @@ def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
 def source_of(wanted: str, cache: Cache, *, refresh: bool = False, tell: Tell) -> KernelSource:
     """The source that ``resolve`` builds. Raises what it raises."""
     series, mutant = series_and_mutant(wanted)
-    name = f"linux-source-{series}"
     made = unpacked(
         cache,
         lambda: Archive(cache, sources.debian(), tell),
-        f"source-debian-{series}",
-        lambda archive: [debian.newest(archive, debian.suites_of(series), f"package {name}", re.escape(name))],
+        _pin_name(series),
+        lambda archive: [_package(archive, series)],
         kind=_KIND,
         finish=_import(tell),
         refresh=refresh,
@@ -62,6 +61,34 @@ def series_and_mutant(wanted: str) -> tuple[str, str]:
     if match[2]:
         demand_known(match[2])
     return match[1], match[2] or ""
+
+
+def _pin_name(series: str) -> str:
+    return f"source-debian-{series}"
+
+
+def _package(archive: Archive, series: str) -> Package:
+    name = f"linux-source-{series}"
+    try:
+        return debian.newest(archive, debian.suites_of(series), f"package {name}", re.escape(name))
+    except CannotJudge as error:
+        raise CannotJudge(
+            error.message,
+            remedy=f"tree:DIR@v{series} of a git clone that has this tag, or tree:DIR of a folder whose Makefile says "
+            f"VERSION and PATCHLEVEL, such as the unpacked linux-{series}.tar.xz of kernel.org",
+        ) from error
+
+
+def kept_source(spec: str, cache: Cache) -> KernelSource | None:
+    """What ``named_source`` returns if that needs no download, else None."""
+    kind, _, wanted = spec.partition(":")
+    if kind == "mutant":
+        kind, _, wanted = base_spec().partition(":")
+    series = re.match(r"source:([0-9]+\.[0-9]+)", f"{kind}:{wanted}")
+    pin = read_pin(cache, _pin_name(series[1])) if series else None
+    if series and (pin is None or cache.find(_KIND, pin.digest) is None):
+        return None
+    return named_source(spec, cache, silent)
 
 
 def base_spec() -> str:

@@ -227,6 +227,11 @@ class Builds:
     objects: float
 
 
+def has_objects(source: KernelSource, cache: Cache) -> bool:
+    """Whether the next build of the source uses the objects of an earlier one."""
+    return (cache.root / KIND / _workspace_key(source) / "objects/vmlinux").is_file()
+
+
 def builds(cache: Cache) -> Builds:
     known = [_read_facts(path) for path in sorted((cache.root / store.KIND).glob(f"*/{_FACTS}"))]
     first, further = ([one for one in known if bool(one.get("compiled")) is wanted] for wanted in (True, False))

@@ -71,6 +71,18 @@ def test_a_packaged_source_and_its_mutants_without_the_network(
     assert resolve("source:6.12+broken-blk", cache).digest == mutant.digest
 
 
+@needs_apt
+def test_a_release_without_a_source_package_and_one_that_is_not_here_yet(archive: str, cache: Cache) -> None:
+    with pytest.raises(CannotJudge) as caught:
+        resolve("source:6.18", cache)
+    assert "tree:DIR@v6.18 of a git clone" in caught.value.remedy
+    assert "linux-6.18.tar.xz of kernel.org" in caught.value.remedy
+    assert packaged.kept_source("source:6.12", cache) is None
+    resolve("source:6.12", cache)
+    kept = packaged.kept_source("source:6.12", cache)
+    assert kept is not None and kept.spec == "source:6.12"
+
+
 @needs_depmod
 def test_mutants_of_a_tree_of_ones_own(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_source(tmp_path / "linux")

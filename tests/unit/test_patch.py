@@ -2,7 +2,6 @@
 """``blklab patch``: patches that are read and applied, and when a series is worse."""
 
 import subprocess
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,9 +11,9 @@ import pytest
 
 from harness.cli import main
 from harness.commands import patch as command
-from harness.commands.common.options import EXECUTED, SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.limits.load import load_scenario
-from harness.patch.choice import ScenarioChoice, Sources, choice_lines, choose, definitions
+from harness.patch.base_mail import base_mail
 from harness.patch.judgement import Effect, Outcomes, SeriesFinding, outcomes
 from harness.patch.report import LINES, exit_code, reply, summary, verdict_line
 from harness.patch.series import Branch, read_series
@@ -22,18 +21,16 @@ from harness.patch.study import MeasuredSeries, SeriesKernel, Study
 from harness.record.store import RunFolder
 from harness.run.bench import Bench
 from harness.run.plan import Request
-from harness.scenario.load import find_scenarios
-from harness.studies.executed import Executed, load_executed, observe, save_executed
+from harness.studies.executed import Executed
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, LabBroken, Misuse
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from lab.base.units import silent
-from lab.executed import source_name
 from lab.kernels.model import Kernel
-from lab.kernels.mutants import catalogue
 from lab.kernels.release import Release
 from lab.kernels.tree import read_source
+from lab.session import Lab
 from tests.unit.record_samples import run_of
-from tests.unit.series_samples import HEADER, SOURCE, branch_of, patched, series_of, small_tree
+from tests.unit.series_samples import HEADER, branch_of, patched, series_of, small_tree
 from tests.unit.tree_samples import MAKEFILE, commit, fake_tools, git, write_fragments
 
 
@@ -193,6 +190,27 @@ def test_a_reply_is_a_mail_of_forty_lines(tmp_path: Path, tree: Path) -> None:
     assert "-15.2% *" in text and "blklab patch series.mbox" in text
 
 
+def test_two_kernels_as_a_mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both origins, what their configurations differ in, the claims and figures, and the command that repeats it."""
+    monkeypatch.setattr("harness.patch.base_mail.profiled", lambda *_: None)
+    runs = run_of(tmp_path, [95.0, 96.0]), run_of(tmp_path, [80.0, 82.0], day=2, release="6.12.0-1-amd64")
+    old = replace(built(), release="6.1.0", origin="Debian bookworm, linux-image 6.1", config={"CONFIG_HZ": "250"})
+    new = replace(built(), release="6.12.0", origin="Debian trixie, linux-image 6.12", config={"CONFIG_HZ": "1000"})
+    text = base_mail(cast(Lab, None), runs, (old, new), silent)
+    lines = text.splitlines()
+    assert lines[0] == f"Subject: {runs[0].facts.scenario}: 6.1.0 -> 6.12.0"
+    assert "base: 6.1.0, Debian bookworm, linux-image 6.1" in lines
+    assert "new: 6.12.0, Debian trixie, linux-image 6.12" in lines
+    assert "Their configurations differ in CONFIG_HZ 250 -> 1000, so" in text
+    assert "-15.2% *" in text and len(lines) <= LINES
+    assert "Both have the same configuration." in base_mail(cast(Lab, None), runs, (old, old), silent)
+
+
+def test_a_mail_needs_a_base(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "shared-queue", "--kernel", "debian:6.1", "--mail", "x"]) == EXIT_MISUSE
+    assert "add --base SPEC and name one scenario" in capsys.readouterr().err
+
+
 def test_nothing_judged_on_both_sides_is_no_verdict(tmp_path: Path) -> None:
     found = replace(outcomes(run_of(tmp_path, [95.0]), run_of(tmp_path, [95.0], day=2)), judged=0)
     assert exit_code([compared(found)]) == EXIT_CANNOT_JUDGE
@@ -241,7 +259,7 @@ def test_a_series_that_no_scenario_executes_is_not_judged(
     words = ["patch", str(path), "--results", str(tmp_path / "results"), "--base", f"{tree}@HEAD~"]
     assert main(words) == EXIT_CANNOT_JUDGE
     said = capsys.readouterr()
-    assert "no measured load executes blk_timeout" in said.out
+    assert "not observed: blk_timeout" in said.out or "no observed load executes: blk_timeout" in said.out
     assert "no scenario executes what the series touches" in said.err
 
 
@@ -261,6 +279,76 @@ def test_a_matrix_of_what_changed(tree: Path, capsys: pytest.CaptureFixture[str]
         assert main([*words, "--tree", str(tree), "--changed", wrong]) == EXIT_MISUSE
     assert main([*words, "--changed", "HEAD~..HEAD"]) == EXIT_MISUSE
     assert main([*changed, "waiters"]) == EXIT_MISUSE
+
+
+def observed_loads(monkeypatch: pytest.MonkeyPatch, **functions: str) -> None:
+    """The list of executed functions: that of each scenario's only load."""
+    loads = {f"{name.replace('_', '-')}.arm.load": frozenset(words.split()) for name, words in functions.items()}
+    monkeypatch.setattr("harness.commands.common.choice.load_executed", lambda _: Executed("6.12", {}, loads))
+
+
+def test_a_changed_header_is_judged_by_what_differs_between_the_builds_of_both(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text says nothing of who uses the macro; the builds say that waiters executes a function that differs."""
+    observed_loads(monkeypatch, fair_tags="blk_get_tag", waiters="blk_mq_differs")
+    base = git(tree, "rev-parse", "HEAD")
+    path = series_of(tmp_path, patched(tree, "block/blk.h", "TAGS 4", "TAGS 2"))
+    looks: list[str] = []
+
+    def in_objects(kernel: Kernel, *_: object, **__: object) -> dict[str, str]:
+        looks.append(kernel.digest)
+        return {"blk_mq_differs": "block/mq.o"}
+
+    def measure(request: Request) -> SimpleNamespace:
+        measured.append(request.scenario.name)
+        run = run_of(tmp_path / "runs", [95.0, 96.0], day=len(measured))
+        return SimpleNamespace(folder=run)
+
+    measured: list[str] = []
+    monkeypatch.setattr(command, "bench_of", lambda *_: SimpleNamespace(measure=measure, lab=None))
+    built_as = "harness.patch.study.tree"
+    monkeypatch.setattr(f"{built_as}.built", lambda source, *_, **__: replace(built(), digest=source.revision))
+    monkeypatch.setattr(f"{built_as}.in_objects", in_objects)
+    words = ["patch", str(path), "--base", f"{tree}@{base}", "--no-profile", "--results", str(tmp_path / "results")]
+    for _ in range(2):
+        main(words)
+        said = capsys.readouterr()
+        assert "and TAGS, which the text of 1 further function has: may_queue" in said.out
+        assert "between the builds of both differs the code of 1 function: blk_mq_differs" in said.out
+        assert set(measured) == {"waiters"}
+    assert looks[0] == base and len(looks) == 2, "the second run reads what the first compared"
+
+
+def test_a_dry_run_of_a_tree_and_of_a_source_that_is_not_here(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observed_loads(monkeypatch, fair_tags="blk_timeout", waiters="__get_tag")
+    monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("lab.kernels.tree.built", lambda *_: pytest.fail("nothing is built"))
+    monkeypatch.setattr("lab.packages.apt.run", lambda *_: pytest.fail("nothing is fetched"))
+    base = git(tree, "rev-parse", "HEAD")
+    path = series_of(tmp_path, patched(tree, "block/tags.c", "depth = 0", "depth = 1"))
+    words = ["patch", str(path), "--seeds", "1", "--dry-run", "--results", str(tmp_path / "results"), "--base"]
+    assert main([*words, f"{tree}@{base}"]) == EXIT_PASS
+    said = capsys.readouterr().out
+    assert "touches 1 function: blk_timeout\n" in said and "fair-tags: 1 load executes blk_timeout" in said
+    assert "fetch  nothing\nbuild  2 kernels, unless they are in the cache: unknown, unknown\n" in said
+    boots = len(load_scenario("fair-tags", search=SCENARIOS).arms)
+    assert f"2 cells, {2 * boots} boots, at most " in said
+    assert main([*words, "source:6.12"]) == EXIT_PASS
+    said = capsys.readouterr().out
+    assert "touches 1 function: blk_timeout\n" in said and "fair-tags: 1 load executes blk_timeout" in said
+    assert "by the text of the series alone" in said
+    assert "fetch  source:6.12, of unknown size and time\n" in said
+    facts = tmp_path / "cache/kernels/x/build.json"
+    facts.parent.mkdir(parents=True)
+    facts.write_text('{"seconds": 480.0, "compiled": 2000}')
+    (facts.parent.parent / "y").mkdir()
+    (facts.parent.parent / "y/build.json").write_text('{"seconds": 40.0, "compiled": 0}')
+    assert main([*words, "source:6.12"]) == EXIT_PASS
+    assert "about 8 min 0 s, about 40 s\n" in capsys.readouterr().out
+    assert main([*words, "debian:6.1"]) == EXIT_MISUSE
 
 
 def test_the_tree_of_the_user_is_not_written(tree: Path, tmp_path: Path) -> None:
@@ -306,138 +394,3 @@ def test_each_patch_is_compared_with_the_one_before(
     assert len(measured) == 3
     (kept,) = (tmp_path / "results").glob("patch/series/*/reply.txt")
     assert said.endswith(kept.read_text())
-
-
-# What it touches
-
-
-def test_definitions_of_the_kernel_s_style() -> None:
-    found = {one.name: (one.first, one.last, one.static, one.inline) for one in definitions(SOURCE + HEADER)}
-    assert found["helper"] == (10, 13, True, False)
-    assert found["__get_tag"] == (15, 20, True, False)
-    assert found["blk_get_tag"] == (22, 26, False, False)
-    assert found["may_queue"][2:] == (True, True)
-    assert set(found) == {"helper", "__get_tag", "blk_get_tag", "blk_timeout", "may_queue"}
-    (one,) = definitions("static inline void nothing(void) { }\n")
-    assert (one.name, one.inline) == ("nothing", True)
-
-
-@pytest.mark.parametrize(
-    ("file", "change", "functions", "data"),
-    [
-        ("block/tags.c", ("depth = 0", "depth = 1"), {"blk_timeout"}, set()),
-        ("block/tags.c", ("\t\tint flags)", "\t\tint flags, int more)"), {"blk_get_tag"}, set()),
-        ("block/tags.c", ("quantum = 8", "quantum = 4"), set(), {"quantum"}),
-        ("block/tags.c", ("\tint depth;", "\tlong depth;"), set(), {"tags"}),
-        ("block/blk.h", ("TAGS 4", "TAGS 2"), set(), {"TAGS"}),
-        ("block/blk.h", ("depth < TAGS", "depth <= TAGS"), {"may_queue"}, set()),
-        ("block/tags.c", ("// A file", "// The file"), set(), set()),
-    ],
-)
-def test_what_a_patch_touches(
-    tree: Path, file: str, change: tuple[str, str], functions: set[str], data: set[str]
-) -> None:
-    patched(tree, file, *change)
-    touched = Sources(tree, "HEAD~", "HEAD").touched()
-    assert (set(touched.functions), set(touched.data)) == (functions, data)
-    assert touched.others == (() if functions or data else (file,))
-
-
-def test_an_inlined_function_is_executed_as_its_callers_and_one_with_several_counts_for_itself(tree: Path) -> None:
-    patched(tree, "block/blk.h", "depth < TAGS", "depth <= TAGS")
-    sources = Sources(tree, "HEAD~", "HEAD")
-    assert sources.executed_as("may_queue", "block/blk.h", {"blk_get_tag"}) == {"blk_get_tag"}
-    assert sources.executed_as("may_queue", "block/blk.h", {"__get_tag", "blk_get_tag"}) == {"__get_tag"}
-    assert sources.executed_as("blk_timeout", "block/tags.c", {"blk_get_tag"}) == frozenset()
-    assert set(sources.users("TAGS", "block/blk.h")) == {("may_queue", "block/blk.h")}
-    patched(tree, "block/tags.c", "\ttags->depth = 0;", "\ttags->depth = helper(tags);")
-    assert Sources(tree, "HEAD~", "HEAD").executed_as("helper", "block/tags.c", {"blk_get_tag"}) == frozenset()
-
-
-# Which scenarios that chooses
-
-
-def chosen(tree: Path, executed: Executed, names: Sequence[str]) -> ScenarioChoice:
-    scenarios = [load_scenario(name, search=SCENARIOS) for name in names]
-    return choose(Sources(tree, "HEAD~", "HEAD"), executed, scenarios, catalogue())
-
-
-def test_rare_functions_come_first_and_what_none_executes_is_said(tree: Path) -> None:
-    patched(tree, "block/tags.c", "\treturn helper(tags);", "\treturn helper(tags) + 1;")
-    path = tree / "block/tags.c"
-    path.write_text(path.read_text().replace("depth = 0", "depth = 1"))
-    git(tree, "commit", "-q", "--amend", "-a", "-m", "both")
-    loads = {
-        "waiters.a.load": frozenset({"blk_get_tag"}),
-        "fair-tags.shared.solo": frozenset({"blk_get_tag", "__get_tag"}),
-        "ioprio.as-is.alone": frozenset({"other"}),
-    }
-    choice = chosen(tree, Executed("6.12", {}, loads), ("waiters", "fair-tags", "ioprio"))
-    assert [one.scenario.name for one in choice.candidates] == ["fair-tags"]
-    assert choice.unexecuted == ("blk_timeout",)
-    text = "\n".join(choice_lines(choice, 1))
-    assert "no measured load executes blk_timeout" in text
-    assert "fair-tags: 1 load executes __get_tag" in text
-    assert "not chosen from, as no load was observed: waiters, fair-tags, ioprio" in text
-
-
-def test_a_scenario_with_a_control_that_breaks_the_function_comes_first(tree: Path) -> None:
-    (tree / "block/mq.c").write_text(HEADER.replace("may_queue", "hctx_may_queue").replace("static inline ", ""))
-    commit(tree, "before")
-    patched(tree, "block/mq.c", "depth < TAGS", "depth <= TAGS")
-    loads = {f"{name}.arm.load": frozenset({"hctx_may_queue"}) for name in ("waiters", "fair-tags")}
-    choice = chosen(tree, Executed("6.12", {}, loads), ("waiters", "fair-tags"))
-    assert [(one.scenario.name, one.mutants) for one in choice.candidates] == [
-        ("fair-tags", ("no-fair-tags",)),
-        ("waiters", ()),
-    ]
-    assert "not measured, though they execute them too: waiters (--all)" in "\n".join(choice_lines(choice, 1))
-
-
-def test_the_list_of_executed_functions_survives_its_file(tmp_path: Path) -> None:
-    loads = {
-        "a.x.one": frozenset({"f", "g"}),
-        "a.x.two": frozenset({"f"}),
-        "b.y.one": frozenset({"f", "g", "h"}),
-        "c.z.none": frozenset[str](),
-    }
-    executed = Executed("6.12", {"a": "1", "b": "2"}, loads)
-    path = tmp_path / "executed.json"
-    save_executed(path, executed)
-    assert load_executed(path) == executed
-    assert load_executed(tmp_path / "absent.json") is None
-    path.write_text(path.read_text().replace('"0,2"', '"0,9"'))
-    with pytest.raises(LabBroken, match="damaged"):
-        load_executed(path)
-
-
-def test_arms_in_which_another_plugin_counts_are_not_observed() -> None:
-    counted = load_scenario("scsi-lines", search=SCENARIOS)
-    assert observe(cast(Bench, None), Request(counted, cast(Kernel, None))) == {}
-
-
-def test_a_scenario_that_is_observed_again_replaces_its_loads() -> None:
-    scenario = load_scenario("waiters", search=SCENARIOS)
-    before = Executed("6.12", {"waiters": "old"}, {"waiters.a.b": frozenset({"f"}), "other.a.b": frozenset({"g"})})
-    assert before.outdated([scenario]) == ["waiters"]
-    after = before.with_scenario(scenario, {"waiters.c.d": frozenset({"h"})})
-    assert set(after.loads) == {"waiters.c.d", "other.a.b"}
-    assert after.outdated([scenario]) == []
-
-
-def test_the_shipped_list_is_of_known_scenarios_and_knows_the_block_layer() -> None:
-    executed = load_executed(EXECUTED)
-    assert executed is not None
-    known = find_scenarios(SCENARIOS)
-    for load in executed.loads:
-        scenario, arm, name = load.split(".")
-        found = load_scenario(scenario, search=SCENARIOS)
-        assert scenario in known and arm in found.arms and name in found.loads
-    every = {load for load in executed.loads if "fair-tags" in load}
-    assert executed.by_function["blk_mq_submit_bio"] >= every
-    assert "hctx_may_queue" not in executed.by_function
-
-
-def test_copies_that_gcc_makes_have_their_function_s_name() -> None:
-    assert source_name("dd_request_merge.part.0") == "dd_request_merge"
-    assert source_name("blk_mq_submit_bio") == "blk_mq_submit_bio"

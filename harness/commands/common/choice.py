@@ -4,16 +4,16 @@
 from collections.abc import Sequence
 
 from harness.commands.common.options import EXECUTED
-from harness.patch.choice import ScenarioChoice, Sources, choose
+from harness.patch.choice import CodeChange, ScenarioChoice, choose
 from harness.scenario.model import Scenario
 from harness.studies.executed import REMAKE, load_executed
 from lab.base.errors import LabBroken
 from lab.kernels.mutants import catalogue
 
 
-def chosen_by(sources: Sources, scenarios: Sequence[Scenario]) -> ScenarioChoice:
+def chosen_by(change: CodeChange, scenarios: Sequence[Scenario]) -> ScenarioChoice:
     """Raises LabBroken where the list was never measured."""
     executed = load_executed(EXECUTED)
     if executed is None:
         raise LabBroken(f"there is no {EXECUTED}", remedy=REMAKE)
-    return choose(sources, executed, scenarios, catalogue())
+    return choose(change, executed, scenarios, catalogue())

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What differs between two revisions of C files, and what uses it, by their text."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from lab.base.process import run
+
+_FILE = re.compile(r"^(?:---|\+\+\+) (?:[ab]/)?(.*)$")
+_HUNK = re.compile(r"^@@ -([0-9]+)(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@")
+_HEAD_ENDS = re.compile(r"(?:[;}]|\*/)\s*$|^\s*$|^#")
+_NAME = re.compile(r"(\w+)\s*\(")
+_ONE_LINE = re.compile(r"^\w[^;{}=]*?\b(\w+)\([^;{}]*\)\s*\{.*\}\s*$")
+_DEFINED = re.compile(r"^#\s*define\s+(\w+)|^[A-Za-z_][\w\s*]*?(\w+)\s*(?:\[[^\]]*\]\s*)*[={;]")
+_STRUCT = re.compile(r"^(?:typedef\s+)?(?:struct|union)\s+(\w+)\s*\{|^(?:typedef\s+)?(?:struct|union)\s+(\w+)\s*$")
+_MEMBER = re.compile(r"\(\*\s*(\w+)\)\s*\(|(\w+)\s*(?:\[[^\]]*\]\s*)*(?::\s*\w+\s*)?(?:__\w+(?:\([^)]*\))?\s*)*[;,]")
+_ATTRIBUTE = re.compile(r"__(?:attribute__|printf|scanf|acquires|releases|must_hold|cond_acquires|aligned|section)")
+_DRIVERS = ("drivers/block", "drivers/md", "drivers/nvme", "drivers/scsi", "drivers/target")
+_USERS = ("block", "include", *_DRIVERS, "fs", "io_uring", "lib", "mm")
+"""Where users of shared headers are looked for: the block layer, its drivers, and what submits I/O to it."""
+_DEPTH = 4
+
+
+@dataclass(frozen=True)
+class Touched:
+    """``functions`` maps the changed functions to their files; ``data`` are changed macros, types and variables, and
+    members as STRUCT.MEMBER.
+
+    ``others`` are changed files in which nothing of both is. ``built`` where the functions are those
+    that differ between two builds.
+    """
+
+    functions: Mapping[str, str]
+    data: Mapping[str, str]
+    others: tuple[str, ...]
+    built: bool = False
+
+    @property
+    def certain(self) -> bool:
+        """Whether the text of the functions says what code differs: nothing else and no header is touched."""
+        return not self.data and not any(file.endswith(".h") for file in self.functions.values())
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function in a C file, ``first`` to ``last`` line, with its storage class."""
+
+    name: str
+    first: int
+    last: int
+    static: bool
+    inline: bool
+
+
+def definitions(text: str) -> tuple[Definition, ...]:
+    """The functions of a file in the kernel's style, in which a body is between braces in the first column."""
+    lines = text.splitlines()
+    found = []
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        if match := _ONE_LINE.match(line):
+            found.append(_definition(match[1], number, number, line))
+        elif line.startswith("{") and (head := _head(lines, number)) is not None:
+            last = next((at for at in range(number, len(lines)) if lines[at].startswith("}")), len(lines) - 1)
+            found.append(_definition(head[0], head[1], last, " ".join(lines[head[1] : number])))
+            number = last
+        number += 1
+    return tuple(found)
+
+
+def _head(lines: Sequence[str], brace: int) -> tuple[str, int] | None:
+    """The name and the first line of the function whose body begins at ``brace``; None for another block."""
+    first = brace
+    while first > 0 and not _HEAD_ENDS.search(lines[first - 1]):
+        first -= 1
+    text = " ".join(lines[first:brace])
+    names = (match[1] for match in _NAME.finditer(text) if not _ATTRIBUTE.fullmatch(match[1]))
+    name = next(names, None)
+    return None if name is None or "=" in text.partition("(")[0] else (name, first)
+
+
+def _definition(name: str, first: int, last: int, head: str) -> Definition:
+    inline = re.search(r"\b(?:inline|__always_inline)\b", head) is not None
+    return Definition(name, first + 1, last + 1, static=inline or "static " in head, inline=inline)
+
+
+class Sources:
+    """C files of a git repository at two revisions."""
+
+    def __init__(self, repository: Path, old: str, new: str) -> None:
+        self._repository, self._old, self._new = repository, old, new
+        self._at = cache(self._definitions)
+
+    def touched(self) -> Touched:
+        functions: dict[str, str] = {}
+        data: dict[str, str] = {}
+        others = []
+        names = self._git("diff", "--no-renames", "--name-only", "-z", self._old, self._new).split("\0")
+        for file in filter(None, names):
+            here = list(self._changed(file)) if file.endswith((".c", ".h")) else []
+            functions |= {name: file for kind, name in here if kind == "function"}
+            data |= {name: file for kind, name in here if kind == "data"}
+            if not here:
+                others.append(file)
+        return Touched(functions, data, tuple(others))
+
+    def executed_as(self, name: str, file: str, executed: Collection[str]) -> frozenset[str]:
+        """The executed functions that contain ``name``: itself, or those into which gcc inlines it.
+
+        An inline function is in all its callers, a static one with one caller in that (-finline-functions-called-once).
+        """
+        found: set[str] = set()
+        seen, level = {name}, {(name, file)}
+        for _ in range(_DEPTH):
+            found |= {one for one, _ in level if one in executed}
+            level = {
+                caller
+                for one, where in level
+                if one not in executed
+                for caller in self._containing(one, where)
+                if caller[0] not in seen
+            }
+            seen |= {one for one, _ in level}
+        return frozenset(found)
+
+    def _containing(self, name: str, file: str) -> frozenset[tuple[str, str]]:
+        own = next((one for one in self._at(self._new, file) if one.name == name), None)
+        if own is None or not own.static:
+            return frozenset()
+        callers = frozenset(self._with(name, rf"\b{re.escape(name)}\b\s*\(", file))
+        return callers if own.inline or len(callers) == 1 else frozenset()
+
+    def users(self, name: str, file: str) -> Iterator[tuple[str, str]]:
+        """Functions, with their files, whose text has the macro, type, variable or member; for a member that is in no
+        text, such as a new one, those that have its struct."""
+        struct, _, member = name.rpartition(".")
+        if not struct:
+            return self._with(name, rf"\b{re.escape(name)}\b", file)
+        own = list(self._with(member, rf"(?:->|\.)\s*{re.escape(member)}\b", file))
+        return iter(own) if own else self._with(struct, rf"\b(?:struct|union)\s+{re.escape(struct)}\b", file)
+
+    def _with(self, name: str, pattern: str, file: str) -> Iterator[tuple[str, str]]:
+        word = re.compile(pattern)
+        for path in self._files_with(name, file):
+            lines = self._text(self._new, path).splitlines()
+            for one in self._at(self._new, path):
+                if one.name != name and any(word.search(line) for line in lines[one.first - 1 : one.last]):
+                    yield one.name, path
+
+    def _files_with(self, name: str, file: str) -> list[str]:
+        if file.endswith(".c"):
+            return [file]
+        folders = _USERS if file.startswith("include/") else (str(Path(file).parent),)
+        said = self._git("grep", "-lw", "-F", "-e", name, self._new, "--", *(f"{one}/" for one in folders))
+        return [line.partition(":")[2] for line in said.splitlines() if line.endswith((".c", ".h"))]
+
+    def _changed(self, file: str) -> Iterator[tuple[str, str]]:
+        said = self._git("diff", "--no-renames", "--no-ext-diff", "-U0", self._old, self._new, "--", file)
+        for line in said.splitlines():
+            match = _HUNK.match(line)
+            if match is None:
+                continue
+            old, old_count, new, new_count = (int(part) if part else 1 for part in match.groups())
+            yield from self._of_lines(self._old, file, range(old, old + old_count))
+            yield from self._of_lines(self._new, file, range(new, new + new_count))
+
+    def _of_lines(self, revision: str, file: str, lines: range) -> Iterator[tuple[str, str]]:
+        text = self._text(revision, file).splitlines()
+        for number in lines:
+            if not text[number - 1].strip():
+                continue
+            inside = next((one for one in self._at(revision, file) if one.first <= number <= one.last), None)
+            if inside is not None:
+                yield "function", inside.name
+            elif name := _data_at(text, number):
+                yield "data", name
+
+    def _definitions(self, revision: str, file: str) -> tuple[Definition, ...]:
+        return definitions(self._text(revision, file))
+
+    def _text(self, revision: str, file: str) -> str:
+        return self._git("cat-file", "blob", f"{revision}:{file}")
+
+    def _git(self, *words: str) -> str:
+        done = run(["git", "-C", str(self._repository), "--no-pager", *words], accept=(0, 1, 128))
+        return done.stdout.decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class PatchText:
+    """What patches touch by their text alone: git puts the head of the function or struct into the line of a hunk."""
+
+    texts: tuple[str, ...]
+
+    def touched(self) -> Touched:
+        functions: dict[str, str] = {}
+        data: dict[str, str] = {}
+        files: dict[str, bool] = {}
+        for file, lines, numbers in (hunk for text in self.texts for hunk in _hunks(text)):
+            here = [_named_at(lines, number) for number in numbers if file.endswith((".c", ".h"))]
+            functions |= {name: file for kind, name in here if kind == "function"}
+            data |= {name: file for kind, name in here if kind == "data" and name}
+            files[file] = files.get(file, False) or any(name for _, name in here)
+        return Touched(functions, data, tuple(file for file, known in files.items() if not known))
+
+    def executed_as(self, name: str, file: str, executed: Collection[str]) -> frozenset[str]:
+        """The function itself: without the source nobody knows what it is inlined into."""
+        return frozenset({name} & set(executed))
+
+    def users(self, name: str, file: str) -> Iterator[tuple[str, str]]:
+        return iter(())
+
+
+def _hunks(text: str) -> Iterator[tuple[str, list[str], list[int]]]:
+    """The file, the lines of one side below the head that git names, and the numbers of the changed ones, twice a
+    hunk."""
+    file = ""
+    hunks: list[tuple[str, str, list[str]]] = []
+    for line in text.splitlines():
+        if (match := _FILE.match(line)) and not (line.startswith("+++") and match[1] == "/dev/null"):
+            file = match[1].split("\t")[0]
+        elif match := _HUNK.match(line):
+            hunks.append((file, line[match.end() :].strip(), []))
+        elif hunks and line[:1] in ("+", "-", " ") and line != "-- ":
+            hunks[-1][2].append(line)
+    for name, head, body in hunks:
+        for sign in "+-":
+            side = [line for line in body if line[0] in (sign, " ")]
+            changed = [number for number, line in enumerate(side, start=2) if line[0] == sign and line[1:].strip()]
+            yield name, [head, *(line[1:] for line in side)], changed
+
+
+def _named_at(lines: Sequence[str], number: int) -> tuple[str, str]:
+    """What the line belongs to, as ``Sources`` names it."""
+    top = lines[_top(lines, number)]
+    name = None if top.startswith("#") or top.endswith(");") or "=" in top else _NAME.search(top)
+    return ("function", name[1]) if name and _is_code(lines[number - 1]) else ("data", _data_at(lines, number))
+
+
+def _is_code(line: str) -> bool:
+    return not line.lstrip().startswith(("*", "/*", "//"))
+
+
+def _top(lines: Sequence[str], number: int) -> int:
+    """The place of the first line of what the line belongs to."""
+    at = number - 1
+    while at > 0 and (lines[at][:1] in (" ", "\t", "}", "{", "") or _within(lines, at)):
+        at -= 1
+    return at
+
+
+def _data_at(lines: Sequence[str], number: int) -> str:
+    """The macro, type, variable or STRUCT.MEMBER whose definition has this line; empty for a comment and the like."""
+    at = _top(lines, number)
+    if not _is_code(lines[number - 1]):
+        return ""
+    if (struct := _STRUCT.match(lines[at])) and at < number - 1:
+        member = _MEMBER.search(_code(lines[number - 1]))
+        return f"{struct[1] or struct[2]}.{member[1] or member[2]}" if member else struct[1] or struct[2]
+    if lines[at].startswith("enum") and at < number - 1:
+        constant = re.match(r"\s*(\w+)", lines[number - 1])
+        return constant[1] if constant else ""
+    match = _DEFINED.match(lines[at])
+    return (match[1] or match[2] or "") if match else ""
+
+
+def _within(lines: Sequence[str], at: int) -> bool:
+    """Whether the line goes on with what is above: a macro, or a condition, label or comment between members."""
+    return lines[at - 1].endswith("\\") or re.match(r"#\s*(?:if|el|endif)|/\*|\w+:$", lines[at]) is not None
+
+
+def _code(line: str) -> str:
+    return re.sub(r"/\*.*?(?:\*/|$)|//.*", "", line)

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a series touches, by text, and which scenarios execute that."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from harness.commands.common.options import EXECUTED, SCENARIOS
+from harness.limits.load import load_scenario
+from harness.patch.choice import ScenarioChoice, choice_lines, choose
+from harness.patch.sources import PatchText, Sources, definitions
+from harness.run.bench import Bench
+from harness.run.plan import Request
+from harness.scenario.load import find_scenarios
+from harness.studies.executed import Executed, load_executed, observe, save_executed
+from lab.base.errors import LabBroken
+from lab.executed import source_name
+from lab.kernels.model import Kernel
+from lab.kernels.mutants import catalogue
+from tests.unit.series_samples import HEADER, SOURCE, patched, small_tree
+from tests.unit.tree_samples import commit, git
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return small_tree(tmp_path)
+
+
+# What it touches
+
+
+def test_definitions_of_the_kernel_s_style() -> None:
+    found = {one.name: (one.first, one.last, one.static, one.inline) for one in definitions(SOURCE + HEADER)}
+    assert found["helper"] == (10, 13, True, False)
+    assert found["__get_tag"] == (15, 20, True, False)
+    assert found["blk_get_tag"] == (22, 26, False, False)
+    assert found["may_queue"][2:] == (True, True)
+    assert set(found) == {"helper", "__get_tag", "blk_get_tag", "blk_timeout", "may_queue"}
+    (one,) = definitions("static inline void nothing(void) { }\n")
+    assert (one.name, one.inline) == ("nothing", True)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "functions", "data"),
+    [
+        ("block/tags.c", ("depth = 0", "depth = 1"), {"blk_timeout"}, set()),
+        ("block/tags.c", ("\t\tint flags)", "\t\tint flags, int more)"), {"blk_get_tag"}, set()),
+        ("block/tags.c", ("quantum = 8", "quantum = 4"), set(), {"quantum"}),
+        ("block/tags.c", ("\tint depth;", "\tlong depth;"), set(), {"tags.depth"}),
+        ("block/blk.h", ("TAGS 4", "TAGS 2"), set(), {"TAGS"}),
+        ("block/blk.h", ("depth < TAGS", "depth <= TAGS"), {"may_queue"}, set()),
+        ("block/tags.c", ("// A file", "// The file"), set(), set()),
+    ],
+)
+def test_what_a_patch_touches(
+    tree: Path, file: str, change: tuple[str, str], functions: set[str], data: set[str]
+) -> None:
+    patched(tree, file, *change)
+    touched = Sources(tree, "HEAD~", "HEAD").touched()
+    assert (set(touched.functions), set(touched.data)) == (functions, data)
+    assert touched.others == (() if functions or data else (file,))
+
+
+def test_an_inlined_function_is_executed_as_its_callers_and_one_with_several_counts_for_itself(tree: Path) -> None:
+    patched(tree, "block/blk.h", "depth < TAGS", "depth <= TAGS")
+    sources = Sources(tree, "HEAD~", "HEAD")
+    assert sources.executed_as("may_queue", "block/blk.h", {"blk_get_tag"}) == {"blk_get_tag"}
+    assert sources.executed_as("may_queue", "block/blk.h", {"__get_tag", "blk_get_tag"}) == {"__get_tag"}
+    assert sources.executed_as("blk_timeout", "block/tags.c", {"blk_get_tag"}) == frozenset()
+    assert set(sources.users("TAGS", "block/blk.h")) == {("may_queue", "block/blk.h")}
+    patched(tree, "block/tags.c", "\ttags->depth = 0;", "\ttags->depth = helper(tags);")
+    assert Sources(tree, "HEAD~", "HEAD").executed_as("helper", "block/tags.c", {"blk_get_tag"}) == frozenset()
+
+
+STRUCTS = """\
+struct queue {
+	int depth;
+
+#ifdef CONFIG_BUSY
+	/* Requests in flight. */
+	atomic_t		nr_active;
+#endif
+	void (*done)(struct queue *q);
+	unsigned int		flags:4;
+};
+
+enum state {
+	QUEUE_IDLE,
+	QUEUE_BUSY,
+};
+"""
+USERS = """\
+void by_member(struct queue *q)
+{
+	atomic_inc(&q->nr_active);
+}
+
+void by_done(struct queue *q)
+{
+	q->done(q);
+}
+
+int by_state(int state)
+{
+	return state == QUEUE_BUSY;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "data", "users"),
+    [
+        ("atomic_t		nr_active", "atomic_long_t		nr_active", "queue.nr_active", {"by_member"}),
+        ("*done)(struct queue *q", "*done)(struct queue *queue", "queue.done", {"by_done"}),
+        ("	int depth;", "	int depth;\n	int added;", "queue.added", {"by_member", "by_done"}),
+        ("flags:4", "flags:5", "queue.flags", {"by_member", "by_done"}),
+        ("QUEUE_BUSY,", "QUEUE_BUSY = 4,", "QUEUE_BUSY", {"by_state"}),
+    ],
+)
+def test_a_member_of_a_struct_counts_for_what_uses_it_and_one_in_no_text_for_what_has_the_struct(
+    tree: Path, old: str, new: str, data: str, users: set[str]
+) -> None:
+    (tree / "include/linux").mkdir(parents=True)
+    (tree / "include/linux/queue.h").write_text(STRUCTS)
+    (tree / "block/queue.c").write_text(USERS)
+    commit(tree, "before")
+    mail = patched(tree, "include/linux/queue.h", old, new)
+    touched = Sources(tree, "HEAD~", "HEAD").touched()
+    assert (set(touched.functions), set(touched.data), touched.others, touched.certain) == (set(), {data}, (), False)
+    found = dict(Sources(tree, "HEAD~", "HEAD").users(data, "include/linux/queue.h"))
+    assert found == dict.fromkeys(users, "block/queue.c")
+    assert set(PatchText((mail,)).touched().data) == {data}, "the hunk's head names the struct"
+    choice = chosen(tree, Executed("6.12", {}, {"fair-tags.a.b": frozenset(users)}), ("fair-tags",))
+    assert [one.scenario.name for one in choice.candidates] == ["fair-tags"]
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("block/tags.c", ("depth = 0", "depth = 1")),
+        ("block/tags.c", ("\t\tint flags)", "\t\tint flags, int more)")),
+        ("block/tags.c", ("quantum = 8", "quantum = 4")),
+        ("block/tags.c", ("\tint depth;", "\tlong depth;")),
+        ("block/blk.h", ("TAGS 4", "TAGS 2")),
+        ("block/blk.h", ("depth < TAGS", "depth <= TAGS")),
+        ("block/tags.c", ("// A file", "// The file")),
+    ],
+)
+def test_the_text_of_a_patch_tells_what_the_source_tells(tree: Path, file: str, change: tuple[str, str]) -> None:
+    mail = patched(tree, file, *change)
+    assert PatchText((mail,)).touched() == Sources(tree, "HEAD~", "HEAD").touched()
+
+
+# Which scenarios that chooses
+
+
+def chosen(tree: Path, executed: Executed, names: Sequence[str]) -> ScenarioChoice:
+    scenarios = [load_scenario(name, search=SCENARIOS) for name in names]
+    return choose(Sources(tree, "HEAD~", "HEAD"), executed, scenarios, catalogue())
+
+
+def test_rare_functions_come_first_and_what_none_executes_is_said(tree: Path) -> None:
+    patched(tree, "block/tags.c", "\treturn helper(tags);", "\treturn helper(tags) + 1;")
+    path = tree / "block/tags.c"
+    path.write_text(path.read_text().replace("depth = 0", "depth = 1"))
+    git(tree, "commit", "-q", "--amend", "-a", "-m", "both")
+    loads = {
+        "waiters.a.load": frozenset({"blk_get_tag"}),
+        "fair-tags.shared.solo": frozenset({"blk_get_tag", "__get_tag"}),
+        "ioprio.as-is.alone": frozenset({"other"}),
+    }
+    choice = chosen(tree, Executed("6.12", {}, loads), ("waiters", "fair-tags", "ioprio"))
+    assert [one.scenario.name for one in choice.candidates] == ["fair-tags"]
+    assert choice.unexecuted == ("blk_timeout",)
+    text = "\n".join(choice_lines(choice, 1))
+    assert "not observed: blk_timeout, as 3 scenarios were not observed" in text
+    assert "fair-tags: 1 load executes __get_tag" in text
+    assert "not observed as they are now: waiters, fair-tags, ioprio" in text
+    digests = {name: load_scenario(name, search=SCENARIOS).digest for name in ("waiters", "fair-tags", "ioprio")}
+    complete = chosen(tree, Executed("6.12", digests, loads), ("waiters", "fair-tags", "ioprio"))
+    assert "no observed load executes: blk_timeout" in choice_lines(complete, 1)
+
+
+def test_a_scenario_with_a_control_that_breaks_the_function_comes_first(tree: Path) -> None:
+    (tree / "block/mq.c").write_text(HEADER.replace("may_queue", "hctx_may_queue").replace("static inline ", ""))
+    commit(tree, "before")
+    patched(tree, "block/mq.c", "depth < TAGS", "depth <= TAGS")
+    loads = {f"{name}.arm.load": frozenset({"hctx_may_queue"}) for name in ("waiters", "fair-tags")}
+    choice = chosen(tree, Executed("6.12", {}, loads), ("waiters", "fair-tags"))
+    assert [(one.scenario.name, one.mutants) for one in choice.candidates] == [
+        ("fair-tags", ("no-fair-tags",)),
+        ("waiters", ()),
+    ]
+    assert "not measured, though they execute them too: waiters (--all)" in "\n".join(choice_lines(choice, 1))
+
+
+def test_the_list_of_executed_functions_survives_its_file(tmp_path: Path) -> None:
+    loads = {
+        "a.x.one": frozenset({"f", "g"}),
+        "a.x.two": frozenset({"f"}),
+        "b.y.one": frozenset({"f", "g", "h"}),
+        "c.z.none": frozenset[str](),
+    }
+    executed = Executed("6.12", {"a": "1", "b": "2"}, loads)
+    path = tmp_path / "executed.json"
+    save_executed(path, executed)
+    assert load_executed(path) == executed
+    assert load_executed(tmp_path / "absent.json") is None
+    path.write_text(path.read_text().replace('"0,2"', '"0,9"'))
+    with pytest.raises(LabBroken, match="damaged"):
+        load_executed(path)
+
+
+def test_arms_in_which_another_plugin_counts_are_not_observed() -> None:
+    counted = load_scenario("scsi-lines", search=SCENARIOS)
+    assert observe(cast(Bench, None), Request(counted, cast(Kernel, None))) == {}
+
+
+def test_a_scenario_that_is_observed_again_replaces_its_loads() -> None:
+    scenario = load_scenario("waiters", search=SCENARIOS)
+    before = Executed("6.12", {"waiters": "old"}, {"waiters.a.b": frozenset({"f"}), "other.a.b": frozenset({"g"})})
+    assert before.outdated([scenario]) == ["waiters"]
+    after = before.with_scenario(scenario, {"waiters.c.d": frozenset({"h"})})
+    assert set(after.loads) == {"waiters.c.d", "other.a.b"}
+    assert after.outdated([scenario]) == []
+
+
+def test_the_shipped_list_is_of_known_scenarios_and_knows_the_block_layer() -> None:
+    executed = load_executed(EXECUTED)
+    assert executed is not None
+    known = find_scenarios(SCENARIOS)
+    for load in executed.loads:
+        scenario, arm, name = load.split(".")
+        found = load_scenario(scenario, search=SCENARIOS)
+        assert scenario in known and arm in found.arms and name in found.loads
+    every = {load for load in executed.loads if "fair-tags" in load}
+    assert executed.by_function["blk_mq_submit_bio"] >= every
+    assert "hctx_may_queue" not in executed.by_function
+
+
+def test_copies_that_gcc_makes_have_their_function_s_name() -> None:
+    assert source_name("dd_request_merge.part.0") == "dd_request_merge"
+    assert source_name("blk_mq_submit_bio") == "blk_mq_submit_bio"
