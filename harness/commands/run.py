@@ -12,7 +12,6 @@ from harness.commands.common.dry_run import Estimate, add_dry_run, dominant, pri
 from harness.commands.common.output import FORMATS, add_exports, check_exports, export, show_run
 from harness.commands.common.several import NamedScenario, add_several, conclude, scenarios_of
 from harness.judge.verdict import Verdict
-from harness.patch.base_mail import base_mail
 from harness.record.index import indexed_runs
 from harness.report.format import plural
 from harness.run.bench import Bench, Run
@@ -141,6 +140,9 @@ def _measured(options: argparse.Namespace, bench: Bench, request: Request, base:
     show_run(options, run.folder, run.verdict)
     export(options, run.folder, run.verdict)
     if base and options.mail:
+        # A run that builds and profiles nothing does not wait for these imports.
+        from harness.patch.base_mail import base_mail  # noqa: PLC0415
+
         text = base_mail(bench.lab, (baseline, run.folder), (base, request.kernel), shared.tell)
         shared.print_or_write(text, options.mail, f"the mail is in {options.mail}")
     return run
