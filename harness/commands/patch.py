@@ -32,7 +32,7 @@ from harness.report.terminal.comparison import Compared, print_comparison
 from harness.report.terminal.printing import console_of
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
-from lab.base.errors import CannotJudge
+from lab.base.errors import CannotJudge, Misuse
 from lab.kernels.packaged import DEFAULT, named_source
 from lab.kernels.resolve import demand
 from lab.kernels.tree import KernelSource
