@@ -38,7 +38,10 @@ def dry_run(options: argparse.Namespace, spec: str, series: Sequence[Patch], cac
         for arms in [tuple(arm for arm in options.arm if arm in scenario.arms)]
         for kernel in (spec, *(f"{spec}, patches: {number}" for number in patched))
     ]
-    print_estimates(estimates, results_root(options.results))
+    if estimates:
+        print_estimates(estimates, results_root(options.results))
+    else:
+        print("boots  unknown: no scenario is chosen yet")
     return EXIT_PASS
 
 

@@ -349,6 +349,9 @@ def test_a_dry_run_of_a_tree_and_of_a_source_that_is_not_here(
     assert main([*words, "source:6.12"]) == EXIT_PASS
     assert "about 8 min 0 s, about 40 s\n" in capsys.readouterr().out
     assert main([*words, "debian:6.1"]) == EXIT_MISUSE
+    series_of(tmp_path, patched(tree, "block/blk.h", "TAGS 4", "TAGS 2"))
+    assert main([*words, "source:6.12"]) == EXIT_PASS
+    assert capsys.readouterr().out.endswith("boots  unknown: no scenario is chosen yet\n")
 
 
 def test_the_tree_of_the_user_is_not_written(tree: Path, tmp_path: Path) -> None:
