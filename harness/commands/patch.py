@@ -94,7 +94,7 @@ def execute(options: argparse.Namespace) -> int:
     study = Study(branch, _title(options.base, source, branch), bench, tell, cache, options.seeds, options.arm)
     steps = [study.base()]
     if not scenarios:
-        functions = study.changed_functions(steps[0], study.step(series[-1], commits[-1]))
+        functions = study.changed_functions(steps[0], series[-1], commits[-1])
         scenarios = _chosen(options, BuiltChange(functions, sources))
     compared = list[MeasuredSeries]()
     applied = list(zip(series, commits, strict=True))

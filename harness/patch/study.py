@@ -93,14 +93,15 @@ class Study:
         unseen = unseen_change(self.branch.diff(base.commit, series.commit), scenarios)
         return MeasuredSeries(base, series, found, minutes, unseen)
 
-    def changed_functions(self, base: SeriesKernel, series: SeriesKernel) -> Mapping[str, str]:
-        """Functions whose code differs, with their objects. Both are made again where one was built before."""
-        known = self.branch.folder.parent / f"code-{base.kernel.digest[:12]}-{series.kernel.digest[:12]}.json"
+    def changed_functions(self, base: SeriesKernel, patch: Patch, commit: str) -> Mapping[str, str]:
+        """Functions whose code differs, with their objects: those of the base are kept before ``commit`` is built."""
+        known = self.branch.folder.parent / f"code-{base.kernel.digest[:12]}-{commit[:12]}.json"
         found: Mapping[str, str] | None = read_json(known)
         if found is None:
             with tempfile.TemporaryDirectory(dir=known.parent, prefix=".objects-") as folder:
                 before = Path(folder)
                 self._in_objects(base, lambda objects: keep_objects(objects, before))
+                series = self.step(patch, commit)
                 found = self._in_objects(series, lambda objects: changed_functions(before, objects))
             write_atomic(known, json.dumps(found, indent=1).encode())
         return found

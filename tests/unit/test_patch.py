@@ -27,7 +27,7 @@ from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS
 from lab.base.units import silent
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release
-from lab.kernels.tree import read_source
+from lab.kernels.tree import KernelSource, read_source
 from lab.session import Lab
 from tests.unit.record_samples import run_of
 from tests.unit.series_samples import HEADER, branch_of, patched, series_of, small_tree
@@ -308,7 +308,12 @@ def test_a_changed_header_is_judged_by_what_differs_between_the_builds_of_both(
     measured: list[str] = []
     monkeypatch.setattr(command, "bench_of", lambda *_: SimpleNamespace(measure=measure, lab=None))
     built_as = "harness.patch.study.tree"
-    monkeypatch.setattr(f"{built_as}.built", lambda source, *_, **__: replace(built(), digest=source.revision))
+
+    def build(source: KernelSource, *_: object, **__: object) -> Kernel:
+        looks.append(f"build {source.revision}")
+        return replace(built(), digest=source.revision)
+
+    monkeypatch.setattr(f"{built_as}.built", build)
     monkeypatch.setattr(f"{built_as}.in_objects", in_objects)
     words = ["patch", str(path), "--base", f"{tree}@{base}", "--no-profile", "--results", str(tmp_path / "results")]
     for _ in range(2):
@@ -317,7 +322,10 @@ def test_a_changed_header_is_judged_by_what_differs_between_the_builds_of_both(
         assert "and TAGS, which the text of 1 further function has: may_queue" in said.out
         assert "between the builds of both differs the code of 1 function: blk_mq_differs" in said.out
         assert set(measured) == {"waiters"}
-    assert looks[0] == base and len(looks) == 2, "the second run reads what the first compared"
+    first, second, third, fourth = looks[:4]
+    assert (first, second) == (f"build {base}", base), "the objects of the base are kept before the series is built"
+    assert third == f"build {fourth}"
+    assert [look for look in looks if not look.startswith("build")] == [base, fourth], "compared once"
 
 
 def test_a_dry_run_of_a_tree_and_of_a_source_that_is_not_here(
