@@ -76,10 +76,11 @@ class FakeLab:
         return {"FAKE_PLAN": json.dumps(plan)}
 
     def words(self, *options: str, scenario: str | Path | None = None) -> list[str]:
-        """The command line of a run of the sample scenario; options come last and win."""
+        """The command line of a run of the sample scenario; ``options`` replace the same defaults."""
         chosen = self.scenario if scenario is None else scenario
-        run = ["run", str(chosen), "--kernel", f"path:{self.folder / 'kernel'}"]
-        return [*run, "--results", str(self.results), *options]
+        defaults = {"--kernel": f"path:{self.folder / 'kernel'}", "--results": str(self.results)}
+        kept = [word for name, value in defaults.items() if name not in options for word in (name, value)]
+        return ["run", str(chosen), *kept, *options]
 
     def call(self, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         """``blklab WORDS`` to its end."""

@@ -23,9 +23,11 @@ def lay_out(lab: FakeLab) -> None:
 
 
 def words(lab: FakeLab, *options: str, scenarios: tuple[str, ...] = ("t", "u")) -> list[str]:
-    """The command line of the matrix; options come last and win."""
+    """The command line of the matrix; ``options`` replace the same defaults."""
     files = [str(lab.folder / f"{name}.yaml") for name in scenarios]
-    return ["matrix", *files, "--kernels", kernels(lab), "--results", str(lab.results), *options]
+    defaults = {"--kernels": kernels(lab), "--results": str(lab.results)}
+    kept = [word for name, value in defaults.items() if name not in options for word in (name, value)]
+    return ["matrix", *files, *kept, *options]
 
 
 def kernels(lab: FakeLab) -> str:

@@ -61,6 +61,7 @@ def test_an_iopolicy_is_a_word_of_nvme_core(tmp_path: Path) -> None:
     made = kernel(tmp_path, dict.fromkeys(modules, ""), builtin=BUILTIN, parameters=PARAMETERS, config=config)
     core = next(tmp_path.rglob("nvme-core.ko*"))
     core.write_bytes(core.read_bytes() + b"\0numa\0round-robin\0")
+    note(made.image.parent)
     adaptive = apply_setting(topology("nvme-two-paths"), "stack.two.iopolicy", "queue-depth")
     assert missing(made, topology("nvme-two-paths"), {}) == ()
     assert missing(made, adaptive, {}) == (
@@ -79,6 +80,7 @@ def test_an_attribute_of_md_is_a_word_of_its_module(tmp_path: Path) -> None:
     assert missing(made, deep, {}) == ("md-mod of 6.1.0-50-amd64 has no sync_io_depth, which came with Linux 6.16",)
     module = next(tmp_path.rglob("md-mod.ko*"))
     module.write_bytes(module.read_bytes() + b"\0sync_io_depth\0")
+    note(made.image.parent)
     assert missing(made, deep, {}) == ()
 
 
