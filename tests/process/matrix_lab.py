@@ -23,11 +23,10 @@ def lay_out(lab: FakeLab) -> None:
 
 
 def words(lab: FakeLab, *options: str, scenarios: tuple[str, ...] = ("t", "u")) -> list[str]:
-    """The command line of the matrix; ``options`` replace the same defaults."""
+    """The command line of the matrix; kernels of ``options`` come to its own, results replace its folder."""
     files = [str(lab.folder / f"{name}.yaml") for name in scenarios]
-    defaults = {"--kernels": kernels(lab), "--results": str(lab.results)}
-    kept = [word for name, value in defaults.items() if name not in options for word in (name, value)]
-    return ["matrix", *files, *kept, *options]
+    results = [] if "--results" in options else ["--results", str(lab.results)]
+    return ["matrix", *files, "--kernels", kernels(lab), *results, *options]
 
 
 def kernels(lab: FakeLab) -> str:
