@@ -269,7 +269,7 @@ def _data_at(lines: Sequence[str], number: int) -> str:
 
 
 def _within(lines: Sequence[str], at: int) -> bool:
-    """Whether the line goes on with what is above: a macro, or a condition, label or comment between members."""
+    """Whether the line continues the declaration above: a macro, or a condition, label or comment between members."""
     return lines[at - 1].endswith("\\") or re.match(r"#\s*(?:if|el|endif)|/\*|\w+:$", lines[at]) is not None
 
 
