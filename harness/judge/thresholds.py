@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from harness.scenario.metric_names import METRICS, Basis
+from harness.scenario.metric_names import GUEST, METRICS, NAMED_LINES, SHARING, Basis, named_line
 
 DATA = Path(__file__).with_name("thresholds.json")
 _LATENCIES = {"mean": "mean latency", "p50": "median latency", "max": "longest latency"}
@@ -77,6 +77,13 @@ class NullEvidence:
 
 def kind(key: Key, figures: Mapping[Key, float]) -> str:
     """The kind of a figure (load, role, metric) of a boot with these ``figures``; empty for properties and shares."""
+    load, _, metric = key
+    counted = named_line(metric)[1]
+    name = counted if counted in SHARING or counted in NAMED_LINES else _kind(key, figures)
+    return f"{name}, several CPUs" if name and (load, GUEST, "lines.seen") in figures else name
+
+
+def _kind(key: Key, figures: Mapping[Key, float]) -> str:
     load, role, metric = key
     known = METRICS.get(metric)
     if known is None or (known.basis is Basis.OTHER and known.unit != "ns"):

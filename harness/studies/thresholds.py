@@ -27,11 +27,14 @@ from lab.base.errors import CannotJudge
 
 SEEDS = 2
 """Of the source. Its variants have the first of them."""
+SEVERAL, SEVERAL_SEEDS, TWICE = "debian:6.1", 3, f"{LAYOUT_WORD} twice"
+"""Samples on several CPUs: their kernel, whose layouts are those of command lines, and the seeds of each layout."""
 MORE: Mapping[str, tuple[str, ...]] = {
     "io-cost": ("null-blk-none", "null-blk-mq-deadline"),
     "shared-queue": ("one-queue-mq-deadline",),
+    "null-lines": ("queues", "one-queue"),
 }
-"""Arms beside those of the zoo: a busy CPU, and a victim of one I/O a second."""
+"""Arms beside those of the zoo: a busy CPU, a victim of one I/O a second, and few or many lines that four CPUs move."""
 RELINKED = ("nr-requests-ignored", "raid1-one-copy", "throttle-slices-in-vain")
 """Mutants after whose code the linker moves the rest: of 3,090 pages of text, they shift 946 (from blk-mq.c on), 494
 (from raid1.c on) and 102 (from blk-throttle.c on). A change that fits into a function's alignment shifts none. Null
@@ -44,6 +47,10 @@ class NullSample:
 
     scenario: Scenario
     arms: tuple[str, ...]
+
+    @property
+    def several(self) -> bool:
+        return all(self.scenario.arms[name].topology.processors.several for name in self.arms)
 
     @property
     def relinked(self) -> tuple[str, ...]:
@@ -101,8 +108,13 @@ def spread(values: Iterable[float]) -> float:
 def null_figures(measure: Measure, source: str, chosen: Iterable[NullSample]) -> Iterator[NullFigure]:
     """Measure what is missing. Raises what boots raise."""
     for one in chosen:
-        runs = {"": (one.scenario, source, SEEDS), LAYOUT_WORD: (in_another_layout(one.scenario), source, 1)}
-        runs |= {name: (one.scenario, f"{source}+{name}", 1) for name in one.relinked}
+        word = in_another_layout(one.scenario)
+        if one.several:
+            layouts = {"": one.scenario, LAYOUT_WORD: word, TWICE: in_another_layout(word)}
+            runs = {name: (scenario, SEVERAL, SEVERAL_SEEDS) for name, scenario in layouts.items()}
+        else:
+            runs = {"": (one.scenario, source, SEEDS), LAYOUT_WORD: (word, source, 1)}
+            runs |= {name: (one.scenario, f"{source}+{name}", 1) for name in one.relinked}
         cells = {
             name: results_of(measure(scenario, spec, one.arms, seeds)) for name, (scenario, spec, seeds) in runs.items()
         }
