@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from harness.scenario.metric_names import SHARING
 from harness.sharing.scaling import scaling_lines
 from harness.sharing.window import LineGroup, Place, Use, Window
 
@@ -12,6 +13,8 @@ _SOURCES = 4
 LinesOf = Callable[[Use], str]
 _SMALL = 0.01
 """Share of a group's transfers from which on a function is listed."""
+_PLATEAU = 0.03
+"""Share by which counts may differ between lengths of turns, if they do not depend on it."""
 NOT_SEEN = "Not visible: waiting, the capacity of caches, the TLB, the interconnect, rdtsc."
 
 
@@ -20,8 +23,15 @@ def unknown(use: Use) -> str:
     return ""
 
 
-def window_lines(window: Window, most: int = LINES, lines_of: LinesOf = unknown) -> list[str]:
-    """``lines_of`` gives the line of source of an instruction, empty where it is not known."""
+def window_lines(
+    window: Window,
+    most: int = LINES,
+    lines_of: LinesOf = unknown,
+    turns: Mapping[int, Mapping[str, float]] | None = None,
+) -> list[str]:
+    """``lines_of`` gives the line of source of an instruction, empty where it is not known. ``turns`` are the figures
+    of the same cell with turns of other lengths.
+    """
     figures = window.figures
     shown, rest = window.groups[:most], window.groups[most:]
     lines = [
@@ -39,7 +49,24 @@ def window_lines(window: Window, most: int = LINES, lines_of: LinesOf = unknown)
         lines += [f"{'':>{_INDENT}}{text}"[:_WIDTH] for text in _sources(group, lines_of)]
     lines.append(f"{sum(group.footprint for group in rest):>9.3f}  {_seen(rest):>15}  {len(rest)} others")
     lines += _locks(window)
+    lines += ["", *_turn_lines(window, turns or {})]
     return [*lines, "", *scaling_lines(window), "", NOT_SEEN]
+
+
+def _turn_lines(window: Window, turns: Mapping[int, Mapping[str, float]]) -> Iterator[str]:
+    """By how much each count differs with turns of other lengths, and whether it depends on them."""
+    if not turns:
+        yield "Whether the counts depend on the length of a turn: not measured (arms that set machine.turn alone)."
+        return
+    ordered = sorted(turns.items())
+    yield "".join(f"{turn:>9,}  " for turn, _ in ordered) + f"turns, relative to those of {window.head.turn:,}"
+    for name in SHARING:
+        if own := window.figures[name]:
+            shares = [figures[name] / own - 1 for _, figures in ordered]
+            steady = max(map(abs, shares)) < _PLATEAU
+            percent = f"{100 * _PLATEAU:g} %"
+            says = f"within {percent}" if steady else f"differs by {percent} or more: it depends on the turn"
+            yield "".join(f"{100 * share:>+7.1f} %  " for share in shares) + f"{name} {says}"
 
 
 def differential_lines(before: Window, after: Window, most: int = LINES) -> list[str]:

@@ -6,6 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from harness.commands.common.options import SCENARIOS
+from harness.commands.sharing import other_turns
+from harness.limits.load import load_scenario
 from harness.metrics.sharing import read_sharing
 from harness.sharing.page import sharing_page
 from harness.sharing.scaling import scaling_of
@@ -141,6 +144,28 @@ def test_a_line_of_one_side_is_new_or_gone() -> None:
     gone, new = differential_lines(window(), window(without)), differential_lines(window(without), window())
     assert any(line.endswith("heap of reader, submit_one (gone)") for line in gone)
     assert any(line.endswith("heap of reader, submit_one (new)") for line in new)
+
+
+def test_counts_that_depend_on_the_length_of_a_turn_are_named() -> None:
+    other = {name: 1.02 * value for name, value in FIGURES.items()}
+    turns = {300: other, 3000: {**FIGURES, "lines.footprint": 0.97, "locks.held": 54 * 0.971}}
+    lines = window_lines(window(), turns=turns)
+    start = lines.index("      300      3,000  turns, relative to those of 1,000")
+    assert lines[start + 2].split("  ")[-1] == "lines.footprint differs by 3 % or more: it depends on the turn"
+    others = [line.split() for line in (lines[start + 1], *lines[start + 3 : start + 8])]
+    assert [" ".join(row[4:]) for row in others] == [
+        f"{name} within 3 %"
+        for name in ("lines.seen", "lines.written", "atomics", "locks", "locks.held", "instructions")
+    ]
+    assert (others[0][:4], others[4][:4]) == (["+2.0", "%", "+0.0", "%"], ["+2.0", "%", "-2.9", "%"])
+    unmeasured = "Whether the counts depend on the length of a turn: not measured (arms that set machine.turn alone)."
+    assert unmeasured in window_lines(window()) and unmeasured not in lines
+
+
+def test_arms_that_differ_in_the_turn_alone_are_compared() -> None:
+    scenario = load_scenario("null-turns", search=SCENARIOS)
+    assert other_turns(scenario, "t1000") == {300: "t300", 3000: "t3000", 100000: "t100000"}
+    assert other_turns(scenario, "one-queue") == {}
 
 
 def test_the_model_saturates_where_the_busiest_station_is_always_busy() -> None:
