@@ -84,7 +84,7 @@ def read_window(text: str) -> CountedWindow:
 VDSO = "[vdso]"
 _PAGE = 4096
 _TELLING = 16
-"""Bytes that a block must have to say where a program was loaded; shorter ones are found in many programs."""
+"""Bytes that blocks must have together to say where a program was loaded; fewer are found in many programs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,18 +126,18 @@ class Mapped:
 def find_images(blocks: Sequence[UserBlock], images: Iterable[Image]) -> Mapping[UserBlock, Mapped]:
     images = tuple(images)
     places: dict[UserBlock, Mapped] = {}
-    vdsos: list[Mapped] = []
     for block in sorted(blocks, key=lambda block: (-len(block.data), block.address, block.data)):
-        if block in places or len(block.data) < _TELLING:
+        if block in places:
             continue
+        left = [other for other in blocks if other not in places]
         matches = {
-            place: [other for other in blocks if place.image.has(other.address - place.base, other.data)]
+            place: [other for other in left if place.image.has(other.address - place.base, other.data)]
             for place in (Mapped(image, base) for image in images for base in _bases(block, image))
         }
-        if matches:
-            best = max(matches, key=lambda place: (len(matches[place]), place.image.name, place.base))
-            vdsos += [best] if best.image.name == VDSO else []
-            places = dict.fromkeys(matches[best], best) | places
+        best = max(matches, key=lambda place: (len(matches[place]), place.image.name, place.base), default=None)
+        if best and sum(len(other.data) for other in matches[best]) >= _TELLING:
+            places |= dict.fromkeys(matches[best], best)
+    vdsos = [place for place in dict.fromkeys(places.values()) if place.image.name == VDSO]
     for block in blocks:
         patched = (vdso for vdso in vdsos if vdso.image.covers(block.address - vdso.base))
         if block not in places and (vdso := next(patched, None)):

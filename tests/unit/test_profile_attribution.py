@@ -71,6 +71,11 @@ def test_a_block_of_few_bytes_alone_identifies_no_program(size: int, places: int
     assert len(find_images((block(0x1000, LONG[:size]),), [image("fio", LONG)])) == places
 
 
+def test_blocks_of_few_bytes_identify_a_program_together() -> None:
+    blocks = (block(0x7FFF00001003, LONG[3:16]), block(0x7FFF00001010, LONG[16:19]), block(0x1000, b"\xc3"))
+    assert set(find_images(blocks, [image("fio", LONG + b"\xc3" * 8)])) == set(blocks[:2])
+
+
 def test_the_patched_vdso_is_recognised_by_its_other_blocks() -> None:
     known, patched = block(0x7FFF00001000, LONG), block(0x7FFF00001020, b"\x0f\x01\xf9")
     code = LONG + b"\x0f\xae\xe8" + bytes(29)
