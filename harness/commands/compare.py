@@ -20,6 +20,8 @@ from harness.studies.overview.set import set_page
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.yaml.strict import nearest
 
+_FUNCTIONS, _LINES = "instructions by function: blklab profile", "cache lines and locks: blklab sharing"
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     for name in ("before", "after"):
@@ -76,9 +78,12 @@ def _comparison(pair: RunPair, metrics: tuple[str, ...]) -> Compared:
     """With the commands that profile the cells with a marked figure, on the virtual clock."""
     before, after = (load_run(Path(run.path)) for run in pair)
     changes = changes_of_runs(before, after, metrics)
-    marked = [f"{change.arm}.{change.load}" for change in changes if change.difference() is Difference.MARKED]
-    places = dict.fromkeys(marked if all(change.exact for change in changes) else ())
-    profiles = tuple(f"blklab profile {before.path} {after.path} {place}" for place in places)
+    marked = [change for change in changes if change.difference() is Difference.MARKED]
+    places = dict.fromkeys((change.arm, change.load) for change in marked if all(each.exact for each in changes))
+    several = {name for name, arm in before.scenario.arms.items() if arm.topology.processors.several}
+    profiles = tuple(
+        f"{_LINES if arm in several else _FUNCTIONS} {before.path} {after.path} {arm}.{load}" for arm, load in places
+    )
     cells = (*results_of(before), *results_of(after))
     return Compared(pair[0].scenario, *_heads(*pair), changes, profiles, unseen(before.scenario, cells))
 

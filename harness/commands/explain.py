@@ -8,6 +8,7 @@ from rich.console import Console
 
 from harness.commands.common.boots import kernel_again, lab_of_host, watched
 from harness.commands.common.options import add_jobs, add_run, add_seeds
+from harness.commands.common.windows import window_of_cell
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import ElementKind
 from harness.profile.mail import most_expensive
@@ -19,6 +20,7 @@ from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence,
 from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench, turns_of_host
 from harness.scenario.model import Clock
+from harness.sharing.scaling import MODEL, scaling_sentence
 from harness.studies.proof import prove
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 
@@ -59,18 +61,21 @@ def execute(options: argparse.Namespace) -> int:
         console.print(sentence)
     for line in _functions(run, bottlenecks):
         console.print(line, markup=False, soft_wrap=True)
+    for line in _scaling(run, bottlenecks):
+        console.print(line, markup=False, soft_wrap=True)
     for load in unknown:
         console.print(f"{load.arm}.{load.load} cannot be explained: {load.reason}")
     return EXIT_PASS
 
 
 def _functions(run: RunFolder, bottlenecks: Sequence[Bottleneck]) -> Iterator[str]:
-    """What the CPU executes in each load that it limits: from a recorded profile, else the command that makes one."""
+    """What one CPU executes in each load that it limits: from a recorded profile, else the command that makes one."""
     if run.scenario.clock is not Clock.VIRTUAL:
         return
     listed = False
     for bottleneck in bottlenecks:
-        if bottleneck.binding is None or bottleneck.binding.kind is not ElementKind.CPU:
+        several = run.scenario.arms[bottleneck.arm].topology.processors.several
+        if several or bottleneck.binding is None or bottleneck.binding.kind is not ElementKind.CPU:
             continue
         profile = recorded_profile(run, ProfiledCell(bottleneck.arm, bottleneck.load, run.facts.seeds[0]))
         command = f"blklab profile {run.path} {bottleneck.arm}.{bottleneck.load}"
@@ -79,6 +84,21 @@ def _functions(run: RunFolder, bottlenecks: Sequence[Bottleneck]) -> Iterator[st
         listed = listed or profile is not None
     if listed:
         yield BLIND
+
+
+def _scaling(run: RunFolder, bottlenecks: Sequence[Bottleneck]) -> Iterator[str]:
+    """What would saturate with more CPUs, by the counts of each load on several; nothing of one CPU."""
+    arms = run.scenario.arms
+    several = [each for each in bottlenecks if arms[each.arm].topology.processors.several]
+    if run.scenario.clock is not Clock.VIRTUAL or not several:
+        return
+    yield f"{MODEL}; not measured (curve: blklab sharing {run.path} ARM.LOAD):"
+    for cell in (ProfiledCell(each.arm, each.load, run.facts.seeds[0]) for each in several):
+        try:
+            says = scaling_sentence(window_of_cell(lab_of_host(), run, cell))
+        except CannotJudge as error:
+            says = f"not known: {error.message}"
+        yield f"{cell.arm}.{cell.load}: {says}"
 
 
 def _chosen(bottlenecks: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:

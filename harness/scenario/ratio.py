@@ -196,6 +196,9 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
     if role in (GUEST, LUN, HOST) and kind != BOUND and role not in known.loads[load]:
         _check_sampled(after, arm, role, metric, known)
         return arm, load, role, metric
+    if role == GUEST and kind == BOUND and role not in known.loads[load]:
+        message = "bound.* is what the topology allows to roles, before anything is counted: guest has none"
+        raise ExpressionError(after, message, "blklab explain RUN prints a model of more CPUs from the counts of a run")
     _check_name(after, f"role of load {load}:", role, known.loads[load])
     guest = known.sampled.get(arm, {}).get(GUEST, ())
     metrics = [

@@ -15,6 +15,10 @@ from harness.sharing.window import Window
 
 TRANSFERS = (40, 200)
 """Nanoseconds of a transfer between CPUs: within a socket, and what published pairs imply between two."""
+MODEL = (
+    f"A model of more CPUs: an instruction takes 1 ns, the transfer of a line {TRANSFERS[0]} to {TRANSFERS[1]} ns,"
+    " one at a time"
+)
 _COUNTS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
@@ -65,12 +69,27 @@ def scaling_of(window: Window, transfer: int) -> Scaling | None:
     return Scaling(transfer, busiest, window.figures["instructions"], demands)
 
 
+def _models(window: Window) -> list[Scaling]:
+    return [model for transfer in TRANSFERS if (model := scaling_of(window, transfer))]
+
+
+def scaling_sentence(window: Window) -> str:
+    """The CPUs at which something saturates, what that is, and what as many CPUs as the guest has reach at most."""
+    if not (models := _models(window)):
+        return "no line and no lock is shared"
+    fast, slow = models
+    names = " or ".join(dict.fromkeys(model.busiest.name for model in (slow, fast)))
+    reach = " to ".join(f"{model.speed_up(window.head.cpus):.1f}" for model in (slow, fast))
+    return (
+        f"saturated by {slow.saturates:.0f} to {fast.saturates:.0f} CPUs: {names};"
+        f" {window.head.cpus} CPUs reach at most {reach} times the throughput of one"
+    )
+
+
 def scaling_lines(window: Window) -> Iterator[str]:
-    models = [model for transfer in TRANSFERS if (model := scaling_of(window, transfer))]
-    if not models:
+    if not (models := _models(window)):
         return
-    low, high = TRANSFERS
-    yield f"A model of more CPUs: an instruction takes 1 ns, the transfer of a line {low} to {high} ns, one at a time."
+    yield f"{MODEL}."
     yield f"{'CPUs':>9}  " + "".join(f"{count:>7}" for count in _COUNTS)
     for model in models:
         yield f"{model.transfer:>6} ns  " + "".join(f"{model.speed_up(count):>7.1f}" for count in _COUNTS)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from harness.base.plain import identity
 from harness.cli import main
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.comparison import Change, Difference, kind_of
@@ -23,13 +24,15 @@ from harness.scenario.model import Scenario
 from harness.studies.evidence.rows import TOLERANCE
 from harness.studies.timeline.text import text
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
+from lab.topology.model import Processors
 from tests.unit.analysis_samples import cell
-from tests.unit.record_samples import matrix_of, run_of
+from tests.unit.record_samples import MODEL, matrix_of, run_of
 from tests.unit.test_patch import compared
 from tests.unit.test_timeline import Kernels
 
 SLOW = evidence(same=False)["rate, several roles, below 1,000 IOPS"].single
 NEW = "7.2.12+deb14-amd64"
+FOUR = Processors(cpus=4)
 
 
 def ensemble(*values: float) -> Ensemble:
@@ -137,6 +140,19 @@ def test_two_kernels_of_one_store(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "red together.fast.iops" not in out
     code, out = compare(capsys, "6.1", "7.2", "--results", str(tmp_path), "--metric", "bw")
     assert "none together.fast.bw" in out
+
+
+def test_a_cell_on_several_cpus_is_shown_by_its_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """profile counts on one CPU only."""
+    arms = {name: replace(arm, topology=replace(arm.topology, processors=FOUR)) for name, arm in MODEL.arms.items()}
+    model = replace(MODEL, arms=arms)
+    runs = [
+        run_of(tmp_path, values, release=release, model=replace(model, digest=identity(model)))
+        for release, values in (("6.1.0-18-amd64", [95.0, 96.0]), (NEW, [80.0, 82.0]))
+    ]
+    _, out = compare(capsys, "6.1", NEW, "--results", str(tmp_path))
+    assert f"  cache lines and locks: blklab sharing {runs[0].path} {runs[1].path} none.together" in out.splitlines()
+    assert "blklab profile" not in out
 
 
 def test_the_page_has_both_sides_and_the_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

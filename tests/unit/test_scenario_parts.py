@@ -150,6 +150,7 @@ def test_what_cpus_share_is_known_on_several_alone() -> None:
         ("shared.solo.guest.lines.seen", "no figure of the guest: lines.seen"),
         ("shared.solo.victim.atomics", "no metric atomics"),
         ("1 / bound.64.solo.victim.atomics", "no metric with a bound: atomics"),
+        ("1 / bound.64.solo.guest.lines.seen", "bound.* is what the topology allows to roles"),
     ):
         with pytest.raises(ExpressionError, match=says):
             parse_ratio(text, several)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from harness.commands.common.options import SCENARIOS
-from harness.commands.sharing import other_turns
+from harness.commands.common.windows import other_turns
 from harness.limits.load import load_scenario
 from harness.metrics.sharing import read_sharing
 from harness.sharing.page import sharing_page
-from harness.sharing.scaling import scaling_of
+from harness.sharing.scaling import scaling_of, scaling_sentence
 from harness.sharing.text import differential_lines, window_lines
 from harness.sharing.window import HEAP, LineGroup, Place, Use, Window, WindowHead, window_of
 from lab.sharing import Symbols, read_symbols
@@ -181,9 +181,19 @@ def test_the_model_saturates_where_the_busiest_station_is_always_busy() -> None:
     assert model.speed_up(128) == pytest.approx(1000 / 90)
 
 
+def test_explain_says_what_saturates_and_what_the_cpus_of_the_guest_reach() -> None:
+    # At 200 ns the lock has 50 + 200 ns of 1,000 + 520; two CPUs reach 2 * 1,000 / 1,520 to 2 * 1,000 / 1,104.
+    says = scaling_sentence(window())
+    assert says == "saturated by 6 to 12 CPUs: lock other; 2 CPUs reach at most 1.3 to 1.8 times the throughput of one"
+    # Held for 500 ns in 10 I/Os the lock is not what long transfers saturate.
+    rare = replace(window(), locks=(replace(window().locks[0], taken=0.1, held=50.0),))
+    assert "CPUs: heap of reader, submit_one or lock other; " in scaling_sentence(rare)
+
+
 def test_areas_of_one_cpu_are_no_stations() -> None:
     alone = replace(window(), groups=tuple(own for own in window().groups if own.place.per_cpu), locks=())
     assert scaling_of(alone, 200) is None
+    assert scaling_sentence(alone) == "no line and no lock is shared"
 
 
 def test_the_page_draws_the_bytes_of_each_cpu() -> None:

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -100,6 +101,16 @@ def test_the_counts_of_four_cpus_come_from_the_kit_too(four: Path, tmp_path: Pat
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the results are identical" in done.stdout
     assert digest_file(again / "window.0") == digest_file(boot / "window.0")
+
+
+def test_explain_prints_the_model_of_more_cpus_and_no_profile(four: Path, tmp_path: Path) -> None:
+    made = run(four, tmp_path / "results")
+    line = [sys.executable, "-m", "harness", "explain", str(made)]
+    shown = subprocess.run(line, cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout
+    (says,) = [line for line in shown.splitlines() if line.startswith("n.four: ")]
+    # The line that wbt writes for each read, which all CPUs do (docs/why.md).
+    assert re.fullmatch(r"n\.four: saturated by \d+ to \d+ CPUs: heap of .*wbt_.*; 4 CPUs reach at most .*", says)
+    assert "not measured (curve: blklab sharing" in shown and "blklab profile" not in shown
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from harness.cli import main
-from harness.commands.sharing import window_of_cell
+from harness.commands.common.windows import window_of_cell
 from harness.profile.recorded import ProfiledCell
 from harness.record.store import RunFolder, load_run
 from harness.sharing.window import HEAP, LineGroup, Window

@@ -53,7 +53,7 @@ def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only
             if pair.unseen:
                 console.print(Text(f"  not visible: {pair.unseen}"), soft_wrap=True)
             for command in pair.profiles:
-                console.print(Text(f"  instructions by function: {command}", "dim"), soft_wrap=True)
+                console.print(Text(f"  {command}", "dim"), soft_wrap=True)
             console.print()
         changes = [change for pair in pairs for change in pair.changes]
         console.print(Text("\n".join((LEGEND, *_rules(changes))), "dim"))

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Cells of stored runs on several CPUs, with names for their lines and locks."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from harness.commands.common.boots import kernel_again
+from harness.commands.common.options import tell
+from harness.metrics.figures import figures_of
+from harness.metrics.sharing import read_sharing
+from harness.profile.recorded import ProfiledCell
+from harness.record.store import RunFolder
+from harness.run.plan import guest_job
+from harness.scenario.metric_names import GUEST
+from harness.scenario.model import Scenario
+from harness.sharing.window import Window, WindowHead, window_of
+from lab.base.errors import CannotJudge
+from lab.base.record import BootRecord
+from lab.session import Lab, prepare_job
+from lab.sharing import LINES_FILE, symbols_of
+
+
+def figures_by_turn(run: RunFolder, cell: ProfiledCell) -> dict[int, Mapping[str, float]]:
+    """The figures of the same load with turns of other lengths, by length."""
+    twins = {turn: replace(cell, arm=arm) for turn, arm in other_turns(run.scenario, cell.arm).items()}
+    records = {turn: (twin, _counted(run, twin)) for turn, twin in twins.items()}
+    return {turn: _figures(run, twin, record) for turn, (twin, record) in records.items() if record}
+
+
+def other_turns(scenario: Scenario, arm: str) -> dict[int, str]:
+    """Arms that differ from ``arm`` in the length of a turn alone, by that length."""
+    own = scenario.arms[arm]
+    turn = own.topology.processors.turn
+    twins = {}
+    for name, other in scenario.arms.items():
+        processors = other.topology.processors
+        alike = replace(other.topology, processors=replace(processors, turn=turn)), other.queue
+        if processors.turn != turn and alike == (own.topology, own.queue):
+            twins[processors.turn] = name
+    return twins
+
+
+def _counted(run: RunFolder, cell: ProfiledCell) -> BootRecord | None:
+    """The cell's boot, if it has counts of lines."""
+    planned = next((own for own in run.facts.cells if (own.arm, own.seed) == (cell.arm, cell.seed)), None)
+    record = run.boot(planned) if planned and not planned.skip else None
+    return record if record and LINES_FILE.format(load=cell.load) in record.files else None
+
+
+def _figures(run: RunFolder, cell: ProfiledCell, record: BootRecord) -> dict[str, float]:
+    """Those of the guest in the cell's load."""
+    figures = figures_of(record.files, run.scenario.arms[cell.arm].topology, run.scenario.loads.values())
+    return {metric: value for (load, role, metric), value in figures.items() if (load, role) == (cell.load, GUEST)}
+
+
+def window_of_cell(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Window:
+    """Raises CannotJudge for a cell without a complete boot, or on one CPU."""
+    if (record := _counted(run, cell)) is None:
+        raise CannotJudge(
+            f"{run.path} has no counts of lines for {cell.arm}.{cell.load}, seed {cell.seed}",
+            remedy="run it with several CPUs (machine: {cpus: 4})",
+        )
+    arm, name = run.scenario.arms[cell.arm], LINES_FILE.format(load=cell.load)
+    kernel = kernel_again(run)
+    prepared = prepare_job(lab, kernel, arm.topology, guest_job(run.scenario, arm, cell.seed))
+    symbols = symbols_of(lab, prepared, record, phase_seen=lambda phase: tell(f"{kernel.release}: {phase}"))
+    processors = arm.topology.processors
+    head = WindowHead(
+        *(run.facts.scenario, f"{cell.arm}.{cell.load}", cell.seed, run.facts.kernel.release),
+        *(processors.cpus, processors.turn),
+    )
+    return window_of(read_sharing(record.files[name], name), symbols, head, _figures(run, cell, record))
