@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from harness.judge.cells import CellResult, Ensemble, worst
 from harness.limits.limits import arm_bound, shares_of_bound
+from harness.metrics.figures import KNOWN_IDLE, PER_IO
 from harness.noise import Rule
-from harness.scenario.metric_names import named_line
+from harness.scenario.metric_names import GUEST, IDLE, named_line
 from harness.scenario.model import Operand, Ratio, Scenario, Status
 from harness.scenario.ratio import BASELINE, BOUND, NUMBER
 
@@ -121,6 +122,9 @@ def _cell_value(figure: Figure, seed: int, cells: Cells, where: str) -> float:
     symbol = named_line(figure.metric)[0]
     if value is None and symbol and (figure.load, figure.role, "lines.seen") in cell.figures:
         what = f"the kernel has no function or variable {symbol}, or inlines it"
+        raise Unavailable(Status.SKIP, f"{where}arm {figure.arm}: {what}")
+    if value is None and figure.metric == PER_IO and cell.figures.get((figure.load, GUEST, IDLE), 0.0) > KNOWN_IDLE:
+        what = "this kernel counts idle time by ticks, which do not tell what an I/O costs a CPU that is often idle"
         raise Unavailable(Status.SKIP, f"{where}arm {figure.arm}: {what}")
     if value is None or not math.isfinite(value):
         name = f"{figure.load}.{figure.role}.{figure.metric}"

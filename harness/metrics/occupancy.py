@@ -49,6 +49,7 @@ class Samples:
 
     ``began`` and ``ended`` are CLOCK_MONOTONIC in ns, ``epoch`` is CLOCK_REALTIME at ``began``. ``cost`` is the
     share of the window that sampling itself took, 0 to 1, and ``idle`` that in which the CPUs had nothing to do.
+    ``in_ticks`` where the kernel gives idle time in ticks only.
     """
 
     series: Mapping[str, Series]
@@ -60,6 +61,7 @@ class Samples:
     cost: float
     idle: float
     cpus: int = 1
+    in_ticks: bool = False
 
 
 def read_samples(data: bytes, file: str) -> Samples:
@@ -71,7 +73,8 @@ def read_samples(data: bytes, file: str) -> Samples:
         raise MeasurementError(file, "the window ends before it begins")
     cpu = document.node("cpu")
     elapsed, idle = _cpu_times(cpu)
-    if idle > elapsed * (1 if "resolution" in cpu and cpu.whole("resolution") == 1 else _TAKEN_BACK):
+    resolution = cpu.whole("resolution") if "resolution" in cpu else 0
+    if idle > elapsed * (1 if resolution == 1 else _TAKEN_BACK):
         raise cpu.wrong("idle", f"is {idle} ns of {elapsed} ns")
     return Samples(
         series={name: _series(rows.node(name), early.text(name) if name in early else "") for name in rows},
@@ -83,6 +86,7 @@ def read_samples(data: bytes, file: str) -> Samples:
         cost=document.whole("spent") / max(1, ended - began),
         idle=min(1.0, idle / elapsed),
         cpus=max(1, round(elapsed / max(1, ended - began))),
+        in_ticks=resolution > 1,
     )
 
 

@@ -152,6 +152,18 @@ def test_a_line_of_a_function_that_the_kernel_does_not_have_is_skipped() -> None
     assert judge(wanted, bare).status is Status.ERROR, "nothing was counted"
 
 
+def test_a_cost_that_ticks_do_not_tell_is_skipped() -> None:
+    wanted = scenario([claim(of=ratio("none.together.fast.cpu.per_io"))])
+
+    def idle(share: float) -> Verdict:
+        figures = {("together", "guest", "cpu.idle"): share}
+        return judge(wanted, [replace(each, figures={**each.figures, **figures}) for each in cells("none", 1, 1, 1)])
+
+    assert idle(0.06).status is Status.SKIP
+    assert "this kernel counts idle time by ticks" in only(idle(0.06)).sentence
+    assert idle(0.05).status is Status.ERROR, "it was not counted at all"
+
+
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
 @pytest.mark.parametrize("load", ["together", "solo"])
 def test_a_figure_that_is_not_finite_was_not_recorded(value: float, load: str) -> None:

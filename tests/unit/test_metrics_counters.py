@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The figures of a cell from the files that its boot left: counters, sums, and repeat counts of path selectors."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from harness.metrics.figures import PER_IO, figures_of
 from harness.metrics.node import MeasurementError
 from harness.metrics.occupancy import read_samples
 from harness.metrics.readback import devices, overridden, read_readback, repeat_counts, tried_counts
-from harness.scenario.metric_names import COUNTED_ON, COUNTERS, IDLE, METRICS
+from harness.scenario.metric_names import COUNTED_ON, COUNTERS, GUEST, IDLE, METRICS
 from harness.scenario.model import Arm, Status
 from lab.guest.steps.setting import Try
 from lab.realise.stacks import steps
@@ -135,6 +136,16 @@ def test_what_an_io_costs_the_processor() -> None:
     unsampled = {name: data for name, data in files().items() if not name.endswith("samples.json")}
     assert not {PER_IO, IDLE} & {metric for _, _, metric in figures_of(unsampled, null_topology(), LOADS)}
     assert PER_IO in METRICS
+
+
+@pytest.mark.parametrize(("resolution", "idle", "known"), [(1, 50, True), (10**7, 5, True), (10**7, 6, False)])
+def test_ticks_do_not_tell_what_an_io_costs_an_idle_processor(resolution: int, idle: int, known: bool) -> None:
+    of = sampled("together", "fast", "slow")
+    document = json.loads(of["together.samples.json"])
+    document["cpu"] = {"elapsed": 10**9, "idle": idle * 10**7, "resolution": resolution}
+    of["together.samples.json"] = json.dumps(document).encode()
+    figures = figures_of(files(together=95.0) | of, null_topology(), LOADS)
+    assert (("together", "fast", PER_IO) in figures, ("together", GUEST, IDLE) in figures) == (known, True)
 
 
 def test_a_role_on_several_disks_has_the_sum_of_their_counters_and_each_counter_has_a_name() -> None:

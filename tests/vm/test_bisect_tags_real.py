@@ -22,26 +22,25 @@ pytestmark = building(2 * 3600)
 CHECKOUT = Path(__file__).parents[2]
 SCENARIO = """\
 scenario: plug-cost
-title: An I/O behind mq-deadline costs more than 16,000 instructions
+title: A read behind mq-deadline costs more than 14,500 instructions
 clock: virtual
 schema: 1
-topology: null-shared-tags
+topology: io-cost-null-blk
 queue: {scheduler: mq-deadline}
 seeds: 1
-window: {ramp: 1s, runtime: 2s}
+window: {ramp: 20ms, runtime: 50ms}
 arms:
   mq-deadline: {queue.scheduler: mq-deadline}
 loads:
-  together:
-    fast: {disk: fast, rw: randread, bs: 4k, iodepth: 64}
-    slow: {disk: slow, rw: randread, bs: 4k, iodepth: 64}
+  libaio:
+    io: {disk: dev, rw: randread, bs: 4k, iodepth: 32}
 claims:
-  - that: an I/O behind mq-deadline costs at most 16,000 instructions
-    ratio: mq-deadline.together.fast.cpu.per_io / 16000
+  - that: a read behind mq-deadline costs at most 14,500 instructions
+    ratio: mq-deadline.libaio.io.cpu.per_io / 14500
     expect: "<= 1"
 controls:
-  - that: the slow device completes less than the fast one
-    ratio: mq-deadline.together.slow.iops / mq-deadline.together.fast.iops
+  - that: a read costs more than 1,450 instructions
+    ratio: mq-deadline.libaio.io.cpu.per_io / 14500
     expect: "<= 0.1"
 """
 PLUG = CHECKOUT / "docs/results/timeline/linux-7.2-with-plug.patch"
