@@ -196,6 +196,14 @@ def test_tags_of_a_host_carry_by_little_s_law() -> None:
     assert first.rate == pytest.approx(48 * MB)
 
 
+def test_disks_without_links_share_a_host_s_tags_evenly_whatever_a_request_carries() -> None:
+    """Three of six tags each, though fair sharing leaves a LUN four: 3 requests a ms."""
+    both = topology({name: Disk(name, GIB, service=MS) for name in ("d0", "d1")}, hba=Hba("h", Driver.TCMU, 6, 6))
+    small, large = role("small", "d0", 64, 4 * KIB), role("large", "d1", 64, 16 * KIB)
+    rates = allowed(both, load("both", small, large)).rates
+    assert rates == pytest.approx({"small": 3000 * 4 * KIB, "large": 3000 * 16 * KIB})
+
+
 def test_a_cost_for_each_request_weighs_on_small_ones() -> None:
     slow = topology(disks(80, 80, links=("w",)), (stripe(2),), links=(Link("w", 100 * MB, cost=MS),))
     small = 64 * KIB / (0.001 + 64 * KIB / (100 * MB))

@@ -14,7 +14,7 @@ from harness.judge.operands import Evidence, window_values
 from harness.judge.verdict import judge
 from harness.limits.bottleneck import NOTHING, bottleneck, changes
 from harness.limits.elements import ElementKind
-from harness.limits.filling import Flow, FlowElement, FlowKind, fill
+from harness.limits.filling import Flow, FlowChoice, FlowElement, FlowKind, fill
 from harness.limits.limits import arm_bound
 from harness.metrics.counters import CounterWindow
 from harness.metrics.figures import _disk_figures, figures_of
@@ -124,6 +124,14 @@ def test_what_is_left_is_filled_from_the_level_that_was_reached() -> None:
     narrow, wide = FlowElement(FlowKind.LINK, "narrow", 1.0), FlowElement(FlowKind.LINK, "wide", 1.0)
     flows = [Flow("a", 1.0, {narrow: 0.1, wide: 0.01}), Flow("b", 1.0, {wide: 0.01})]
     assert dict(fill(flows).rates) == pytest.approx({"a": 10.0, "b": 90.0})
+
+
+def test_a_choice_gets_what_a_fixed_flow_leaves_of_a_shared_link() -> None:
+    """With each at x, 100 - x of the shared link and 20 of the other are left to the one that may choose: x is 60."""
+    shared, other = FlowElement(FlowKind.LINK, "shared", 1.0), FlowElement(FlowKind.LINK, "other", 1.0)
+    choice = FlowChoice(1.0, ({shared: 1 / 100}, {other: 1 / 20}))
+    flows = [Flow("fixed", 1.0, {shared: 1 / 100}), Flow("chooses", 1.0, {}, (choice,))]
+    assert dict(fill(flows).rates) == pytest.approx({"fixed": 60.0, "chooses": 60.0}, rel=1e-5)
 
 
 def mix(**read: int) -> Callable[[Any], None]:

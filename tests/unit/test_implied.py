@@ -107,6 +107,7 @@ def test_a_control_that_every_kernel_satisfies_is_refused(control: str, expect: 
 def test_a_bound_of_zero_implies_nothing_and_follows_from_nothing() -> None:
     merges = "none.solo.fast.disk.merges"
     assert found(model({merges: "<= 0"}, {f"{merges} / {SOLO}": "<= 1"})) == []
+    assert found(model({f"0 / {SOLO}": "<= 1", f"{TOGETHER} / {SOLO}": "<= 1"})) == []
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=3, max_size=3), st.floats(0.1, 10))

@@ -228,6 +228,9 @@ def test_what_a_busy_cpu_hides_is_said_with_its_figures() -> None:
         "time that parallel jobs wait for locks and cache lines (machine: {cpus: N} and blklab sharing count them):"
         f" in {arm}, lopsided the CPU was 81% busy, and 3 jobs took turns"
     )
+    of = model.arms[arm]
+    two = replace(of.topology, processors=replace(of.topology.processors, cpus=2))
+    assert "(blklab sharing counts them)" in text(0.19, replace(model, arms={arm: replace(of, topology=two)}))
     others = (replace(model, clock=Clock.WALL), replace(model, loads={"lopsided": alone}))
     assert not any((text(0.2, model), *(text(0.19, other) for other in others)))
 
