@@ -141,7 +141,7 @@ _ONLY = Fraction(1, 20)
 """A path is of one side where the other spends at most this share of its instructions on it."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Frame:
     """A call path: its own and all lower instructions per I/O on each side."""
 

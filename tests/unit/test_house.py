@@ -94,6 +94,18 @@ def test_no_module_binds_a_name_twice(files: tuple[Path, ...]) -> None:
         assert len(names) == len(set(names)), path
 
 
+def test_what_judges_computes_with_values(checkout: Path) -> None:
+    """Nothing changes a result after it was made."""
+    rooms = [checkout / "harness" / name for name in ("judge", "limits", "metrics", "profile", "noise.py")]
+    sources = [path for room in rooms for path in (room.glob("*.py") if room.is_dir() else [room])]
+    classes = [
+        node for path in sources for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)
+    ]
+    made = [ast.unparse(decorator) for each in classes for decorator in each.decorator_list]
+    assert [each for each in made if each.startswith("dataclass") and "frozen=True" not in each] == []
+    assert len(made) > 50
+
+
 def test_no_two_classes_have_one_name(files: tuple[Path, ...], checkout: Path) -> None:
     product = (checkout / "lab", checkout / "harness")
     sources = [path for path in files if path.suffix == ".py" and any(map(path.is_relative_to, product))]
