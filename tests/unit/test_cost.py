@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 
 from harness.commands.common.options import SCENARIOS
-from harness.limits.cost import BOOT, HOST, boot_seconds, costs
+from harness.limits.cost import LoadCost, boot_seconds, costs
 from harness.report.terminal.cost import cost_lines
 from harness.report.terminal.explain import describe_scenario
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario
+from lab.topology.model import Driver
 from tests.unit.analysis_samples import MS, scenario
 
 MODEL = scenario()
@@ -34,20 +35,20 @@ def test_a_device_that_bounds_its_load_leaves_the_cpu_idle() -> None:
     solo, together = costs(MODEL)
     assert (solo.window, solo.iops) == (10, 16_000)
     assert solo.busy == pytest.approx(0.24)
-    assert solo.seconds == pytest.approx(10 * (0.24 * HOST + 0.76 * 0.1))
+    assert solo.seconds == pytest.approx(10 * (0.24 * 15 + 0.76 * 0.1))
     # Half of the tags each: 8,000 and 80 a second.
     assert together.busy == pytest.approx(8080 * 15e-6)
     assert solo.shorter is None
-    assert boot_seconds(MODEL) == pytest.approx(BOOT + solo.seconds + together.seconds)
+    assert boot_seconds(MODEL) == pytest.approx(3 + solo.seconds + together.seconds)
 
 
 def test_a_load_that_the_cpu_bounds_takes_tens_of_host_seconds_and_needs_100_ms() -> None:
     solo = costs(with_fast(4000))[0]
-    assert (solo.busy, solo.seconds) == (1, 10 * HOST)
+    assert (solo.busy, solo.seconds) == (1, 150)
     assert solo.iops == pytest.approx(1e9 / 15_000)
     assert solo.shorter is not None
     # A ramp of 100 ms, a window of 100 ms.
-    assert solo.shorter.seconds == pytest.approx(0.2 * HOST)
+    assert solo.shorter.seconds == pytest.approx(0.2 * 15)
     line = next(cost_lines(with_fast(4000)))
     assert line == (
         "solo in none: at most 2 min 30 s of host time a boot; CPU busy for 100 % of 10 s at most."
@@ -57,8 +58,37 @@ def test_a_load_that_the_cpu_bounds_takes_tens_of_host_seconds_and_needs_100_ms(
 
 def test_a_short_window_is_not_made_shorter() -> None:
     model = with_fast(4000)
-    loads = {name: replace(load, ramp=20 * MS, runtime=100 * MS) for name, load in model.loads.items()}
-    assert costs(replace(model, loads=loads))[0].shorter is None
+
+    def shorter(runtime: float) -> LoadCost | None:
+        loads = {name: replace(load, ramp=20 * MS, runtime=round(runtime * MS)) for name, load in model.loads.items()}
+        return costs(replace(model, loads=loads))[0].shorter
+
+    assert shorter(100) is None
+    longer = shorter(110)
+    assert longer is not None and longer.window == pytest.approx(0.12)
+
+
+@pytest.mark.parametrize(("iops", "proposed"), [(64_000, True), (63_000, False)])
+def test_a_cpu_that_is_busy_for_95_percent_works_throughout(iops: int, proposed: bool) -> None:
+    """66,667 a second are all of the CPU; 64 tags."""
+    assert (costs(with_fast(64 * 10**9 // iops))[0].shorter is not None) is proposed
+
+
+@pytest.mark.parametrize(
+    ("driver", "ns"),
+    [(Driver.NULL_BLK, 15_000), (Driver.NVMET_TCP, 60_000), (Driver.TCMU, 85_000), (Driver.SCSI_DEBUG, 17_000)],
+)
+def test_an_io_costs_what_its_most_expensive_driver_needs(driver: Driver, ns: int) -> None:
+    model = with_fast(1000)
+    arm = model.arms["none"]
+    (hba,) = arm.topology.hbas.values()
+    hbas = {
+        **arm.topology.hbas,
+        "cheap": replace(hba, name="cheap"),
+        "other": replace(hba, name="other", driver=driver),
+    }
+    (cost,) = costs(replace(model, arms={"none": replace(arm, topology=replace(arm.topology, hbas=hbas))}))[:1]
+    assert cost.iops == pytest.approx(1e9 / ns)
 
 
 @pytest.mark.parametrize("options", [{"thinktime": "1000"}, {"rate_iops": "1000"}, {"rate": "4096000"}])
@@ -80,7 +110,7 @@ def test_arms_that_are_left_out_take_no_time_and_neither_does_the_wall_clock() -
     wall = load_scenario("wall/nvme-63-tags", search=SCENARIOS)
     assert costs(wall) == () == tuple(cost_lines(wall))
     windows = sum(load.ramp + load.runtime for load in wall.loads.values()) * wall.windows / 1e9
-    assert boot_seconds(wall) == BOOT + windows
+    assert boot_seconds(wall) == 3 + windows
 
 
 def test_show_has_the_host_time_of_each_load() -> None:
