@@ -118,6 +118,8 @@ def test_a_faster_processor_makes_requests_on_a_link_dearer_too() -> None:
     found = bottleneck(arm, of, [seen], dict.fromkeys(of.roles, 1e6))
     (slower,) = [one for one in changes(arm, of, found) if one.named]
     assert (slower.label, slower.arm.topology.links["wire"].cost) == ("cpu", 1250)
+    (faster,) = (one for one in changes(arm, of, found) if one.label == "link.wire")
+    assert faster.arm.topology.links["wire"].cost == 800
 
 
 def test_what_is_left_is_filled_from_the_level_that_was_reached() -> None:

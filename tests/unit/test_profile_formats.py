@@ -44,6 +44,13 @@ def test_folded_stacks_hold_every_instruction_and_two_profiles_are_per_thousand_
     assert "user;get_io_u [fio] 50000 25000" in lines
 
 
+def test_the_page_lists_200_of_more_functions() -> None:
+    text = "\n".join(f"kernel;f{number} 1 {number}" for number in range(1, 202))
+    page = differential_page(profile(text), profile(text.replace(" 1 ", " 2 ")))
+    assert "The 200 largest of 201 functions" in page
+    assert page.count("<tr><td>") == 200
+
+
 @pytest.mark.skipif(shutil.which("flamegraph.pl") is None, reason="flamegraph.pl (FlameGraph) is not in PATH")
 @pytest.mark.parametrize(
     ("text", "titles"),

@@ -12,14 +12,19 @@ import pytest
 from harness.commands.explain import _functions
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind
+from harness.metrics.figures import PER_IO, figures_of
 from harness.profile import recorded
-from harness.profile.model import BLIND
+from harness.profile.model import BLIND, Code
 from harness.profile.recorded import ProfiledCell, parse_cell, profile_of, recorded_profile
 from harness.record.store import RunFolder
+from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.profile import Profiled
-from tests.unit.profile_samples import BEFORE, profile
+from lab.native import elf, programs
+from lab.profile import Profiled, Symbol
+from tests.unit.analysis_samples import SOLO, TOGETHER, null_topology
+from tests.unit.profile_samples import BEFORE, HEAD, profile
 from tests.unit.record_samples import run_of
+from tests.unit.store_samples import files, record
 
 CELL = ProfiledCell("none", "together")
 
@@ -63,6 +68,33 @@ def test_a_profile_is_made_once_and_read_back_as_it_was(lab: Lab) -> None:
     assert lab.boots == 1
     # Folders of before are found again by names of 24 digits.
     assert [len(folder.name) for folder in (lab.run.path.parent / recorded.FOLDER).iterdir()] == [24]
+
+
+def test_a_profile_is_of_the_window_that_was_sampled_and_names_what_was_executed(tmp_path: Path) -> None:
+    """fio did 175 I/Os a second; the sampled window of 10.0001 s had 1,750."""
+    cache = Cache(tmp_path)
+    program = programs.build(cache, programs.SAMPLER, symbols=True)
+    (main,) = (function for function in elf.functions(program) if function.name == "main")
+    segment = max(each for each in elf.executable_segments(program) if each.address <= main.address)
+    start = main.address - segment.address
+    machine_code = segment.data[start : start + 32].hex()
+    counted = f"total 30 1\nuser {main.address:x} {machine_code} 3 10\nnode 3 0 1010 2 20\ncode 20 1010\n"
+    boot = record(tmp_path / "boot", files(together=95.0))
+    profiled = Profiled(boot, (Symbol(0x1000, "submit"),), {"together": counted}, {})
+    (tmp_path / "vmlinux").write_bytes(b"")
+    kernel: Any = SimpleNamespace(vmlinux=tmp_path / "vmlinux")
+    made = recorded.profiles_of(cache, kernel, profiled, topology=null_topology(), loads=(SOLO, TOGETHER), head=HEAD)
+    assert list(made) == ["together"]
+    found = made["together"]
+    figures = figures_of(boot.files, null_topology(), (TOGETHER,))
+    assert found.head == replace(HEAD, load="together", per_io=figures["together", "fast", PER_IO])
+    assert float(found.ios) == pytest.approx(175 * 10.0001, rel=1e-5)
+    assert (found.total, found.surprises) == (30, 1)
+    assert [(node.function.title, node.calls, node.instructions) for node in found.nodes] == [
+        ("submit", 2, 20),
+        (f"main [{programs.SAMPLER}]", 3, 10),
+    ]
+    assert found.code == (Code("vmlinux", "submit", 0x1000, {0x10: 20}),)
 
 
 def test_a_profiled_boot_with_other_results_is_refused(lab: Lab) -> None:
