@@ -75,7 +75,7 @@ def test_a_profile_is_of_the_window_that_was_sampled_and_names_what_was_executed
     cache = Cache(tmp_path)
     program = programs.build(cache, programs.SAMPLER, symbols=True)
     (main,) = (function for function in elf.functions(program) if function.name == "main")
-    segment = max(each for each in elf.executable_segments(program) if each.address <= main.address)
+    (segment,) = (each for each in elf.executable_segments(program) if each.address <= main.address)
     start = main.address - segment.address
     machine_code = segment.data[start : start + 32].hex()
     counted = f"total 30 1\nuser {main.address:x} {machine_code} 3 10\nnode 3 0 1010 2 20\ncode 20 1010\n"
