@@ -14,7 +14,7 @@ from harness.limits.limits import fair_share, share_of_reads
 from harness.metrics.occupancy import Held, LoadUse
 from harness.scenario.model import Arm, Load, Role
 from lab.topology.limits import driver_of, effective_iops
-from lab.topology.model import OWN_REQUESTS, SERIAL, Disk, Link, StackKind, Topology
+from lab.topology.model import OWN_REQUESTS, Disk, Link, StackKind, Topology
 from lab.topology.ranges import in_ranges
 
 SATURATED = 0.95
@@ -219,9 +219,7 @@ def _buckets(topology: Topology, load: Load, way: _Way, bw: Mapping[str, float])
     for role in load.roles.values():
         luns = tuple(dict.fromkeys(lun for disk in role.disks for lun in topology.leaves(disk)))
         for disk in (topology.disks[name] for lun in luns for name in topology.luns[lun].disks):
-            driver = driver_of(disk, topology)
-            iops = None if driver in SERIAL else effective_iops(disk, role.bs, driver)
-            if iops:
+            if iops := effective_iops(disk, role.bs, driver_of(disk, topology)):
                 shares[disk.name] = shares.get(disk.name, 0.0) + bw[role.name] / len(luns) / (iops * role.bs)
     own = [name for name in shares if name in {disk for _, disk, _ in way.paths}]
     for group, binds in _halves(own, {name for name, share in shares.items() if share >= SATURATED}):

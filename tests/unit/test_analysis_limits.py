@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.limits.filling import Flow, FlowChoice, FlowElement, FlowKind, fill
-from harness.limits.limits import allowed, bound, shares_of_bound
+from harness.limits.limits import allowed, bound, share_of_reads, shares_of_bound
 from harness.scenario.model import Arm, Role
 from lab.topology.graph import Access, parts
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology, Zone
@@ -227,6 +227,19 @@ def test_a_disk_with_choices_waits_less_for_its_sector(ncq: int, iodepth: int, c
     one = load("one", role("r", "d0", iodepth))
     wanted = 1 / (0.004 + 0.008 / (choices + 1) + 4096 / (80 * MB))
     assert bound(turning, one, one.roles["r"], "iops") == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("rw", "reads", "seeks"),
+    [
+        ("read", 1, 0), ("write", 0, 0), ("trim", 0, 0), ("rw", 0.7, 0), ("readwrite", 0.7, 0),
+        ("randread", 1, 1), ("randwrite", 0, 1), ("randrw", 0.7, 1),
+    ],
+)  # fmt: skip
+def test_a_role_reads_by_its_direction_and_seeks_where_it_is_random(rw: str, reads: float, seeks: int) -> None:
+    of = replace(stream("d0", rw, bs=4 * KIB), options={"rwmixread": "70"})
+    assert share_of_reads(of) == reads
+    assert 4 * KIB / most(topology(disks(80, seek=8 * MS)), of) == pytest.approx(4 * KIB / (80 * MB) + seeks * 0.008)
 
 
 def test_a_stream_on_a_linear_stack_is_on_one_member() -> None:

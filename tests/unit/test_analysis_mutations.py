@@ -109,23 +109,31 @@ def test_a_pace_limits_the_load_where_each_disk_of_each_role_keeps_it() -> None:
     assert bottleneck(arm, of, [idle], {"hog": 196 * 4096}).label == "role.hog.pace"
 
 
-def test_a_faster_processor_makes_requests_on_a_link_dearer_too() -> None:
+def test_a_faster_processor_makes_times_of_links_and_disks_longer() -> None:
     model = scenario("devices")
     arm, of = model.arms["link"], model.loads["stream"]
     links = {name: replace(link, cost=1000) for name, link in arm.topology.links.items()}
-    arm = replace(arm, topology=replace(arm.topology, links=links))
+    times = {"rate": 1000, "seek": 1000, "rotation": 1000, "service": 1000}
+    slow = {name: replace(disk, **times) for name, disk in arm.topology.disks.items()}  # type: ignore[arg-type]
+    arm = replace(arm, topology=replace(arm.topology, links=links, disks=slow))
     seen = use(each(2, 1), idle=0.0, disks=disks(2, 0.5), links={"wire": 0.5})
     found = bottleneck(arm, of, [seen], dict.fromkeys(of.roles, 1e6))
     (slower,) = [one for one in changes(arm, of, found) if one.named]
     assert (slower.label, slower.arm.topology.links["wire"].cost) == ("cpu", 1250)
     (faster,) = (one for one in changes(arm, of, found) if one.label == "link.wire")
     assert faster.arm.topology.links["wire"].cost == 800
+    quick = next(one for one in changes(arm, of, found) if one.says == "a quarter faster" and "disk.d0" in one.label)
+    for change, rate, time in ((slower, 800, 1250), (quick, 1250, 800)):
+        disk = change.arm.topology.disks["d0"]
+        assert (disk.rate, disk.seek, disk.rotation, disk.service) == (rate, time, time, time)
 
 
 def test_what_is_left_is_filled_from_the_level_that_was_reached() -> None:
     narrow, wide = FlowElement(FlowKind.LINK, "narrow", 1.0), FlowElement(FlowKind.LINK, "wide", 1.0)
     flows = [Flow("a", 1.0, {narrow: 0.1, wide: 0.01}), Flow("b", 1.0, {wide: 0.01})]
-    assert dict(fill(flows).rates) == pytest.approx({"a": 10.0, "b": 90.0})
+    filled = fill(flows)
+    assert dict(filled.rates) == pytest.approx({"a": 10.0, "b": 90.0})
+    assert filled.full == {narrow, wide}
 
 
 def test_a_choice_gets_what_a_fixed_flow_leaves_of_a_shared_link() -> None:

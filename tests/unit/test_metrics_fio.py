@@ -149,6 +149,13 @@ def test_jobs_that_are_no_role_reported_twice_or_failed_are_refused() -> None:
     def twice(document: Any) -> None:
         document["jobs"] *= 2
 
+    def more(document: Any) -> None:
+        document["jobs"] += [{**document["jobs"][0], "jobname": name} for name in "gfedcba"]
+
+    with pytest.raises(MeasurementError, match="not a role of this load: a, b, c, d, e, f, g"):
+        read_fio(altered("aio", more), {"victim": 4096})
+    with pytest.raises(MeasurementError, match="no job for role a, b, c, d, e, f, g"):
+        read_fio(recorded("aio"), dict.fromkeys(("victim", *"gfedcba"), 4096))
     with pytest.raises(MeasurementError, match="reported twice"):
         read_fio(altered("aio", twice), {"victim": 4096})
     with pytest.raises(MeasurementError, match="fio: pid=0, err=1"):

@@ -231,7 +231,11 @@ def test_free_tags_are_those_that_can_queue_leaves_in_a_single_set() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"options": {"rate_iops": "1"}}, {"options": {"thinktime": "5"}}, {"direct": False}, {"ioengine": "psync"}],
+    [
+        *({"options": {key: "5"}} for key in ("rate", "rate_iops", "thinktime")),
+        {"direct": False},
+        {"ioengine": "psync"},
+    ],
 )
 def test_a_role_that_paces_itself_does_not_wait_for_tags(change: dict[str, object]) -> None:
     paced = replace(role("fast", "fast"), **change)  # type: ignore[arg-type]
