@@ -20,7 +20,7 @@ from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import Tell
 from lab.yaml.strict import nearest
 
-_SHAPE = "ARM.LOAD.ROLE.METRIC, without ROLE where all roles share it: mq-deadline.solo.fast.cpu.per_io"
+_SHAPE = "ARM.LOAD.ROLE.METRIC, without ROLE where several roles share it: mq-deadline.solo.fast.cpu.per_io"
 
 
 @dataclass(frozen=True)
