@@ -53,6 +53,7 @@ def execute(options: argparse.Namespace) -> int:
     report = "\n".join(map(text, timelines))
     print(report, end="")
     if options.out:
-        collection = of_sweeps(bench.store.root, [it.sweep for it in timelines], report.partition("\n\n")[0])
+        head = report.partition("\n\n")[0].replace("\n", ". ")
+        collection = of_sweeps(bench.store.root, [it.sweep for it in timelines], head)
         shared.write_page(options.out, set_page(collection))
     return EXIT_CANNOT_JUDGE if any(len(it.sweep.points) < 2 for it in timelines) else EXIT_PASS  # noqa: PLR2004

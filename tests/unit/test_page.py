@@ -23,7 +23,7 @@ from harness.report.drawing.chart import Axis, StripRow, fitting, logarithmic, s
 from harness.report.page.charts import distribution, figure_rows, latency_charts
 from harness.report.page.render import kind
 from harness.report.page.run import run_page
-from harness.scenario.model import Bound, Clock, Status
+from harness.scenario.model import Bound, Clock, KnownFailure, Status
 from harness.studies.overview.collection import JudgedRun, heat_rows, margin, newest, of_matrix
 from harness.studies.overview.set import compared, entries
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
@@ -218,6 +218,19 @@ def test_a_claim_close_to_its_bound_is_marked(tmp_path: Path) -> None:
     for name, near in (("close", True), ("far", False)):
         ((cell,),) = (row["cells"] for row in heat_rows(newest(Store(tmp_path / name), lambda text: None)))
         assert (cell["near"], cell["word"]) == (near, "PASS")
+
+
+def test_a_claim_that_fails_as_known_does_not_hold(tmp_path: Path) -> None:
+    page_run(tmp_path, BAD)
+    collection = newest(Store(tmp_path), lambda text: None)
+    ((place, entry),) = collection.cells.items()
+    assert entry.judged is not None
+    verdict = entry.judged.verdict
+    known = replace(verdict.claims[0], known=KnownFailure("6.1", "it is old", "https://example.org/"))
+    judged = replace(entry.judged, verdict=replace(verdict, claims=(known, known)))
+    changed = replace(collection, cells={place: replace(entry, judged=judged)})
+    ((cell,),) = (row["cells"] for row in heat_rows(changed))
+    assert cell["claims"] == "0 of 2 hold, 2 fail as known"
 
 
 def test_kernels_differ_only_where_their_ranges_do(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.judge.claims import XFAIL
 from harness.judge.verdict import Verdict
 from harness.record.judging import Altered, judge_run
 from harness.record.matrices import MatrixRecord
@@ -238,7 +239,8 @@ def _cell(column: Column, entry: CollectionCell | None) -> Values:
         return {**nothing, "kernel": column.label, "word": word, "detail": entry.reason if entry else ""}
     verdict = entry.judged.verdict
     counted = [claim for claim in verdict.claims if not claim.optional]
-    held = sum(claim.counts_as is Status.PASS for claim in counted)
+    known = sum(claim.word == XFAIL for claim in counted)
+    held = sum(claim.counts_as is Status.PASS for claim in counted) - known
     broken = [claim for claim in counted if claim.counts_as is Status.FAIL]
     least, that = min(_margins(verdict), default=(None, ""))
     if broken:
@@ -248,7 +250,8 @@ def _cell(column: Column, entry: CollectionCell | None) -> Values:
         detail = f"fails: {first.that}"
     else:
         says = f"{held} of {len(counted)} hold" if counted else ""
-        shown = "" if least is None or held < len(counted) else f"margin {100 * least:.0f} %"
+        says += f", {known} fails as known" if known == 1 else f", {known} fail as known" if known else ""
+        shown = "" if least is None or held + known < len(counted) else f"margin {100 * least:.0f} %"
         detail = f"tightest claim: {that}" if that else ""
     return {
         "kernel": column.label,
