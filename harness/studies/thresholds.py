@@ -29,12 +29,15 @@ SEEDS = 2
 """Of the source. Its variants have the first of them."""
 SEVERAL, SEVERAL_SEEDS, TWICE = "debian:6.1", 3, f"{LAYOUT_WORD} twice"
 """Samples on several CPUs: their kernel, whose layouts are those of command lines, and the seeds of each layout."""
+DOUBLED = 1.0
+"""Kinds that layout moves by this share and more are no row of the page, but a name in one line."""
 MORE: Mapping[str, tuple[str, ...]] = {
     "io-cost": ("null-blk-none", "null-blk-mq-deadline"),
     "shared-queue": ("one-queue-mq-deadline",),
-    "null-lines": ("queues", "one-queue"),
+    "null-lines": ("queues", "one-queue", "no-wbt"),
+    "scsi-lines": ("plain",),
 }
-"""Arms beside those of the zoo: a busy CPU, a victim of one I/O a second, and few or many lines that four CPUs move."""
+"""Arms beside those of the zoo: a busy CPU, a victim of one I/O a second, and all that are on several CPUs."""
 RELINKED = ("nr-requests-ignored", "raid1-one-copy", "throttle-slices-in-vain")
 """Mutants after whose code the linker moves the rest: of 3,090 pages of text, they shift 946 (from blk-mq.c on), 494
 (from raid1.c on) and 102 (from blk-throttle.c on). A change that fits into a function's alignment shifts none. Null
@@ -63,10 +66,11 @@ class NullSample:
 
 
 def samples(regressions: Sequence[EvidenceRow], search: Path) -> tuple[NullSample, ...]:
-    """The arms of the zoo's ratios, in which true differences are counted, and ``MORE``."""
+    """The arms of the zoo's ratios on one CPU, in which true differences are counted, and ``MORE``."""
     own = {one.scenario.name: one.scenario for one in regressions}
     zoo = (NullSample(one, arms_of([row for row in regressions if row.scenario is one])) for one in own.values())
-    return (*zoo, *(NullSample(load_scenario(name, search=search), arms) for name, arms in MORE.items()))
+    alone = (sample for sample in zoo if not sample.several)
+    return (*alone, *(NullSample(load_scenario(name, search=search), arms) for name, arms in MORE.items()))
 
 
 @dataclass(frozen=True)
@@ -221,7 +225,8 @@ def document(kinds: Mapping[str, NullEvidence], claims: ClaimMoves, kernel: str)
 _PREFACE = f"""\
 A null pair is one kernel against the same code. Another layout, under the same seed, is that of one more word on
 the kernel command line (`{LAYOUT_WORD}`, the default), or of a kernel linked with a mutant of code that the arm does
-not execute: the first two such of {", ".join(f"`{name}`" for name in RELINKED)}.
+not execute: the first two such of {", ".join(f"`{name}`" for name in RELINKED)}. Arms on several CPUs are of
+{SEVERAL} under {SEVERAL_SEEDS} seeds, with that word once and twice.
 Other seeds are boots of one layout under different seeds, which read other offsets. Two boots are any two of an arm.
 Each column has the largest difference of that kind of figure; figures that are zero in a boot have none.
 
@@ -241,10 +246,14 @@ def threshold_page(
 ) -> str:
     """docs/results/thresholds.md; ``command`` generates it."""
     arms = "; ".join(f"{sample.scenario.name} ({', '.join(sample.arms)})" for sample in chosen)
+    moved = {name: evidence.usable().layout for name, evidence in kinds.items()}
     lines = [
         *markdown.head("What layout alone moves", f"Generated from results by: {command}"),
         _PREFACE,
-        *markdown.table(_COLUMNS, (_row(name, evidence) for name, evidence in kinds.items())),
+        *markdown.table(_COLUMNS, (_row(name, evidence) for name, evidence in kinds.items() if moved[name] < DOUBLED)),
+        "",
+        f"By {percent(DOUBLED)} or more: "
+        + "; ".join(f"{name} ({percent(share)})" for name, share in moved.items() if share >= DOUBLED),
         "",
         f"Arms: {arms}; {plural(SEEDS, 'seed')}, the other layouts one. {measured_on}."
         f" `{command}` measures what is missing.",

@@ -41,6 +41,7 @@ from harness.studies.evidence.scorer import Measure
 from harness.studies.thresholds import (
     MORE,
     RELINKED,
+    TWICE,
     NullFigure,
     NullSample,
     claim_moves,
@@ -52,6 +53,7 @@ from harness.studies.thresholds import (
     threshold_page,
 )
 from lab.kernels.mutants import catalogue
+from lab.topology.model import Processors
 from tests.unit.analysis_samples import cells as sample_cells
 from tests.unit.analysis_samples import claim, scenario
 from tests.unit.record_samples import run_of
@@ -93,10 +95,14 @@ def ensemble(*values: float) -> Ensemble:
         ("members.reads.ms", 1000.0, {}, "time by a counter of ms"),
         ("paths.busiest", 0.5, {}, ""),
         ("paths.busiest", 0.5, {("l", "guest", "lines.seen"): 1.0}, ""),
-        ("locks", 8.0, {}, "locks"),
-        ("locks", 8.0, {("l", "guest", "lines.seen"): 1.0}, "locks, several CPUs"),
-        ("locks", 8.0, {("m", "guest", "lines.seen"): 1.0}, "locks"),
-        ("line.sd_done.seen", 1.0, {("l", "guest", "lines.seen"): 1.0}, "line.NAME.seen, several CPUs"),
+        ("locks", 8.0, {}, "locks, one role"),
+        ("locks", 8.0, {("l", "guest", "lines.seen"): 1.0}, "locks, one role, several CPUs"),
+        ("locks", 8.0, {("m", "guest", "lines.seen"): 1.0}, "locks, one role"),
+        ("lines.seen", 2.9, {("l", "guest", "lines.seen"): 4.0}, "lines.seen below 3, one role, several CPUs"),
+        ("lines.seen", 0.4, {("l", "guest", "lines.seen"): 4.0}, "lines.seen below 0.5, one role, several CPUs"),
+        ("lines.footprint", 3.0, {("l", "guest", "lines.seen"): 1.0}, "lines.footprint, one role, several CPUs"),
+        ("lines.written", 1.0, {("l", "guest", "lines.seen"): 1.0}, "lines.written, one role, several CPUs"),
+        ("line.sd_done.seen", 1.0, {("l", "guest", "lines.seen"): 1.0}, "line.NAME.seen, one role, several CPUs"),
         ("iops", 500.0, {("l", "guest", "lines.seen"): 1.0}, "rate, one role, several CPUs"),
         ("verify.bad", 3.0, {}, ""),
         ("load.runtime", 3.0, {}, ""),
@@ -104,6 +110,15 @@ def ensemble(*values: float) -> Ensemble:
 )
 def test_kinds(metric: str, value: float, others: dict[tuple[str, str, str], float], name: str) -> None:
     assert kind(("l", "r", metric), {("l", "r", "iops"): 500.0, **others, ("l", "r", metric): value}) == name
+
+
+def test_counts_of_all_cpus_are_a_kind_of_their_own() -> None:
+    """Those of a role are of one CPU, which shares a word of the tags with others or not."""
+    figures = {("l", "guest", "lines.seen"): 2.8, ("l", "guest", "lines.footprint"): 1.3}
+    assert [kind(key, figures) for key in figures] == [
+        "lines.seen below 3, guest, several CPUs",
+        "lines.footprint below 3, guest, several CPUs",
+    ]
 
 
 def figure(name: str, base: tuple[float, float], **variants: tuple[float, ...]) -> NullFigure:
@@ -253,8 +268,9 @@ def test_the_sample_has_the_arms_of_every_regression_and_relinks_what_they_do_no
     assert {*RELINKED} <= catalogue().keys()
     found = {one.scenario.name: one for one in SAMPLES}
     assert {one.scenario.name for one in REGRESSIONS} | MORE.keys() == found.keys()
-    other = {name: one.relinked for name, one in found.items() if one.relinked != RELINKED[:2]}
-    assert {*other} == {"bfq-tags", "ioprio", "md-locks", "nr-requests", "shared-queue", "write-mostly-discard"}
+    assert {name for name, one in found.items() if one.several} == {"null-lines", "scsi-lines"}
+    other = {name: one.relinked for name, one in found.items() if not one.several and one.relinked != RELINKED[:2]}
+    assert {*other} == {"bfq-tags", "ioprio", "nr-requests", "shared-queue", "write-mostly-discard"}
     assert other["ioprio"] == RELINKED[1:] and other["write-mostly-discard"] == (RELINKED[0], RELINKED[2])
     for one in found.values():
         assert one.arms and not {control.mutant for control in one.scenario.controls} & {*one.relinked}
@@ -290,11 +306,28 @@ def test_null_pairs_are_a_word_and_two_links_under_the_same_seeds(monkeypatch: p
     )
 
 
+def test_null_pairs_on_several_cpus_are_command_lines_under_equal_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int, int]] = []
+
+    def cells(model: Scenario, mutant: str, arms: tuple[str, ...], seeds: int) -> list[CellResult]:
+        asked.append((model.name, seeds, model.arms["none"].topology.kernel_words.count(LAYOUT_WORD)))
+        return [replace(cell(seed, iops=100.0 + len(asked)), arm="none") for seed in range(1, seeds + 1)]
+
+    arm = SCENARIO.arms["none"]
+    four = replace(arm, topology=replace(arm.topology, processors=Processors(cpus=4)))
+    chosen = [NullSample(replace(SCENARIO, arms={"none": four}), ("none",))]
+    (one,) = null_figures(measuring(monkeypatch, cells), SOURCE, chosen)
+    assert asked == [("sample", 3, 0), ("sample.word", 3, 1), ("sample.word.word", 3, 2)]
+    assert one.variants == {LAYOUT_WORD: dict.fromkeys((1, 2, 3), 102.0), TWICE: dict.fromkeys((1, 2, 3), 103.0)}
+
+
 def test_the_page_has_a_row_for_each_kind_and_the_arms() -> None:
     kinds = {"rate, one role": SMALL, "counter": replace(SMALL, layout=0.0, arms=0, where="")}
+    kinds |= {"time": replace(SMALL, layout=1.0), "latency": replace(SMALL, layout=3.6)}
     text = threshold_page(kinds, SAMPLES, "Kernel: 6.12. QEMU 7.2", "blklab check thresholds")
     assert "| rate, one role | 4 | 3 | 1 % | 1.5 % | 2 % | 1 % | 2 % | x |" in text
     assert "| counter | 4 | 0 | 0 % | 1.5 % | 2 % | 5 % | 100 % | - |" in text
+    assert "By 100 % or more: time (100 %); latency (360 %)\n" in text and "| time |" not in text
     assert f"`{LAYOUT_WORD}`" in text
     assert all(f"{sample.scenario.name} ({', '.join(sample.arms)})" in text for sample in SAMPLES)
 

@@ -11,7 +11,15 @@ from harness.judge.thresholds import DATA
 from harness.scenario.model import Clock
 from harness.studies.evidence.rows import load_zoo, shipped_scenarios
 from harness.studies.evidence.scorer import FOLDER
-from harness.studies.thresholds import claim_moves, document, evidence_of, null_figures, samples, threshold_page
+from harness.studies.thresholds import (
+    SEVERAL,
+    claim_moves,
+    document,
+    evidence_of,
+    null_figures,
+    samples,
+    threshold_page,
+)
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.qemu.probe import find_qemu
 from lab.yaml.strict import names, nearest
@@ -47,7 +55,7 @@ def execute(options: argparse.Namespace) -> int:
     claims = claim_moves(measure, (options.source, *FURTHER.split()), virtual)
     write_json(DATA, document(kinds, claims, kernel))
     page = shared.PAGES / "thresholds.md"
-    measured_on = f"Kernel: {kernel}. QEMU {find_qemu().version_text}"
+    measured_on = f"Kernels: {kernel}, {kernel_of(SEVERAL).release}. QEMU {find_qemu().version_text}"
     text = threshold_page(kinds, chosen, measured_on, "blklab check thresholds")
     shared.write_page(page, text)
     shared.tell(f"thresholds of {len(kinds)} kinds of figures written to {DATA.name} and {page}")
