@@ -14,8 +14,8 @@ _LATENCIES = {"mean": "mean latency", "p50": "median latency", "max": "longest l
 FEW = 1000
 """Counters below it are a kind of their own: one event more is a large share of them."""
 MOVED, FEW_MOVED = ("lines.seen", "lines.footprint"), (0.5, 3)
-"""Transfers for each I/O below which they are kinds of their own. Below the first no line moves with each I/O. Tags
-move more, and by chance: each CPU begins at a random tag, so one to four CPUs share a word of them."""
+"""Transfers of all CPUs for each I/O below which they are kinds of their own. Below the first no line moves with each
+I/O. Tags move more, and by chance: each CPU begins at a random tag, so one to four CPUs share a word of them."""
 SLOW = 1000
 """IOPS below which a role among several is a kind of its own: few decisions of the scheduler make its share."""
 BUSY = 0.95
@@ -83,8 +83,9 @@ def kind(key: Key, figures: Mapping[Key, float]) -> str:
     load, role, metric = key
     counted = named_line(metric)[1]
     if counted in SHARING or counted in NAMED_LINES:
-        below = next((most for most in FEW_MOVED if metric in MOVED and figures.get(key, 0.0) < most), None)
-        name = f"{counted}{f' below {below}' if below else ''}, {role if role == GUEST else 'one role'}"
+        sizes = FEW_MOVED if role == GUEST and metric in MOVED else ()
+        below = next((f" below {most}" for most in sizes if figures.get(key, 0.0) < most), "")
+        name = f"{counted}{below}, {role if role == GUEST else 'one role'}"
     else:
         name = _kind(key, figures)
     return f"{name}, several CPUs" if name and (load, GUEST, "lines.seen") in figures else name

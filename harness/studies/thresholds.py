@@ -29,7 +29,7 @@ SEEDS = 2
 """Of the source. Its variants have the first of them."""
 SEVERAL, SEVERAL_SEEDS, TWICE = "debian:6.1", 3, f"{LAYOUT_WORD} twice"
 """Samples on several CPUs: their kernel, whose layouts are those of command lines, and the seeds of each layout."""
-DOUBLED = 1.0
+MUCH = 0.25
 """Kinds that layout moves by this share and more are no row of the page, but a name in one line."""
 MORE: Mapping[str, tuple[str, ...]] = {
     "io-cost": ("null-blk-none", "null-blk-mq-deadline"),
@@ -225,10 +225,10 @@ def document(kinds: Mapping[str, NullEvidence], claims: ClaimMoves, kernel: str)
 _PREFACE = f"""\
 A null pair is one kernel against the same code. Another layout, under the same seed, is that of one more word on
 the kernel command line (`{LAYOUT_WORD}`, the default), or of a kernel linked with a mutant of code that the arm does
-not execute: the first two such of {", ".join(f"`{name}`" for name in RELINKED)}. Arms on several CPUs are of
-{SEVERAL} under {SEVERAL_SEEDS} seeds, with that word once and twice.
-Other seeds are boots of one layout under different seeds, which read other offsets. Two boots are any two of an arm.
-Each column has the largest difference of that kind of figure; figures that are zero in a boot have none.
+not execute: the first two such of {", ".join(f"`{name}`" for name in RELINKED)}. Arms on several CPUs
+are of {SEVERAL} under {SEVERAL_SEEDS} seeds, with that word once and twice. Other seeds are boots of one layout under different
+seeds, which read other offsets. Two boots are any two of an arm. Each column has the largest difference of that kind of
+figure; figures that are zero in a boot have none.
 
 `blklab compare` and `blklab patch` mark a difference between builds of one configuration where the ranges are apart
 and the medians, over the same seeds, differ by more than another layout moves them; with one seed a side, or other
@@ -250,10 +250,10 @@ def threshold_page(
     lines = [
         *markdown.head("What layout alone moves", f"Generated from results by: {command}"),
         _PREFACE,
-        *markdown.table(_COLUMNS, (_row(name, evidence) for name, evidence in kinds.items() if moved[name] < DOUBLED)),
+        *markdown.table(_COLUMNS, (_row(name, evidence) for name, evidence in kinds.items() if moved[name] < MUCH)),
         "",
-        f"By {percent(DOUBLED)} or more: "
-        + "; ".join(f"{name} ({percent(share)})" for name, share in moved.items() if share >= DOUBLED),
+        f"Moved by {percent(MUCH)} or more (`thresholds.json` has their rows): "
+        + "; ".join(f"{name} ({percent(share)})" for name, share in moved.items() if share >= MUCH),
         "",
         f"Arms: {arms}; {plural(SEEDS, 'seed')}, the other layouts one. {measured_on}."
         f" `{command}` measures what is missing.",

@@ -72,10 +72,9 @@ _HOST = (
     "disks: {d: {size: 64M, service: 1us}}, luns: {d: {hba: h0, disks: [d]}}}"
 )
 ARMS: Mapping[str, str] = {
-    STOCK: "",
     **{
         name: f'kernel_words: "blk_core.sharing={number}"'
-        for name, number in {"padded": 5, **{name: case.number for name, case in CASES.items()}}.items()
+        for name, number in {STOCK: 0, "padded": 5, **{name: case.number for name, case in CASES.items()}}.items()
     },
     "host": f'{_HOST}, kernel_words: "scsi_mod.shared_host=N"',
     "host-busy": f'{_HOST}, kernel_words: "scsi_mod.shared_host=Y"',

@@ -8,7 +8,7 @@ from harness.commands.common import options as shared
 from harness.commands.common.boots import kernel_of
 from harness.commands.common.measuring import FURTHER, add_source, measuring
 from harness.judge.thresholds import DATA
-from harness.scenario.model import Clock
+from harness.scenario.model import Clock, Scenario
 from harness.studies.evidence.rows import load_zoo, shipped_scenarios
 from harness.studies.evidence.scorer import FOLDER
 from harness.studies.thresholds import (
@@ -37,6 +37,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shared.add_results(parser)
 
 
+def _several(scenario: Scenario) -> bool:
+    """Whether an arm has several CPUs: which of them share tags is chance, and two layouts do not bound chance."""
+    return any(arm.topology.processors.several for arm in scenario.arms.values())
+
+
 def execute(options: argparse.Namespace) -> int:
     regressions = load_zoo(shared.SCENARIOS)
     known = {sample.scenario.name: sample for sample in samples(regressions, shared.SCENARIOS)}
@@ -51,7 +56,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.scenarios:
         return EXIT_PASS
     kernel = kernel_of(options.source).release
-    virtual = [one for one in shipped_scenarios(shared.SCENARIOS) if one.clock is Clock.VIRTUAL]
+    virtual = [one for one in shipped_scenarios(shared.SCENARIOS) if one.clock is Clock.VIRTUAL and not _several(one)]
     claims = claim_moves(measure, (options.source, *FURTHER.split()), virtual)
     write_json(DATA, document(kinds, claims, kernel))
     page = shared.PAGES / "thresholds.md"
