@@ -323,6 +323,6 @@ def result_of(run: RunFolder, cell: PlannedCell, record: BootRecord) -> CellResu
     arm, loads = scenario.arms[cell.arm], scenario.loads.values()
     result = measured(arm, cell.seed, record, loads, scenario.windows, release=release)
     for load in loads if result.figures and scenario.clock is Clock.VIRTUAL else ():
-        for what in disagreements(record.files, arm.topology, load, result.figures):
+        for what in disagreements(record.files, arm, load, result.figures):
             raise altered(run, f"boots/{cell.boot}/out/{load.name}.json", f"fio counted {what}")
     return result

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.metrics.agreement import disagreements
-from harness.scenario.model import Load
+from harness.scenario.model import Arm, Load
 from lab.topology.load import load_topology
 from tests.unit.analysis_samples import MS, SOLO, null_topology, role
 
@@ -15,14 +15,21 @@ SECTORS = 8
 
 
 def said(
-    ios: float, done: float, *, lat: float = 1.0, load: Load = SOLO, longest: float = 0.0, sharing: float = 0.0
+    ios: float,
+    done: float,
+    *,
+    lat: float = 1.0,
+    load: Load = SOLO,
+    longest: float = 0.0,
+    sharing: float = 0.0,
+    iostats: str = "1",
 ) -> list[str]:
     """What 64 slots in a window of 8 s disagree with: ``done`` I/Os in diskstats, ``lat`` and ``longest`` in ms."""
     figures: dict[tuple[str, str, str], float] = {}
     for each, count in (("fast", ios), ("other", sharing)):
         own = {"total_ios": count, "lat.mean": lat * MS, "lat.max": longest * MS, "runtime": 8000.0 * MS}
         figures |= {(load.name, each, name): value for name, value in {**own, "disk.sectors": done * SECTORS}.items()}
-    return [*disagreements({}, null_topology(), load, figures)]
+    return [*disagreements({}, Arm("a", null_topology(), {"iostats": iostats}, {}), load, figures)]
 
 
 def test_no_more_bytes_are_moved_in_a_window_than_with_its_ramp() -> None:
@@ -30,6 +37,7 @@ def test_no_more_bytes_are_moved_in_a_window_than_with_its_ramp() -> None:
     assert said(1001, 1000) == [
         "4100096 bytes of LUN fast in the window, /proc/diskstats has 4096000 with the ramp",
     ]
+    assert said(1001, 0, iostats="0") == []
     buffered = replace(SOLO, roles={"fast": replace(SOLO.roles["fast"], direct=False)})
     assert said(1001, 1000, load=buffered) == []
     both = replace(SOLO, roles={"fast": role("fast", "fast"), "other": role("other", "fast")})
@@ -55,7 +63,8 @@ def handled(counted: float, served: int, *, ran: float = 2000.0, time: float = 2
 
     files = {"solo.before.disks.json": state(0, 0), "solo.after.disks.json": state(time, served)}
     own = {"total_ios": counted, "lat.mean": 0.0, "lat.max": 0.0, "runtime": ran * MS, "disk.sectors": 1e9}
-    return [*disagreements(files, topology, load, {("solo", "one", name): value for name, value in own.items()})]
+    figures = {("solo", "one", name): value for name, value in own.items()}
+    return [*disagreements(files, Arm("a", topology, {}, {}), load, figures)]
 
 
 def test_a_modelled_disk_serves_what_fio_counts_but_for_what_is_in_flight() -> None:
