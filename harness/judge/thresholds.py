@@ -50,7 +50,7 @@ the general ones: figures that are equal because fio's bins are wide, or in one 
 class NullEvidence:
     """The largest relative differences of null pairs.
 
-    ``layout``: medians over the same seeds, another layout. ``seeds``: two boots of one layout under other seeds.
+    ``layout``: another layout under the same seed. ``seeds``: two boots of one layout under other seeds.
     ``single``: any two boots. ``pairs`` counts those of ``layout``, ``arms`` those in which boots differ, and
     ``where`` names the figure of the largest ``layout``. ``general``: between kernels of different configuration.
     """

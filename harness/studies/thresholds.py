@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 
 from harness.judge.cells import CellResult, Ensemble, ensemble_of
 from harness.judge.claims import layout_by_kind, margin_of
@@ -29,7 +28,7 @@ SEEDS = 2
 """Of the source. Its variants have the first of them."""
 SEVERAL, SEVERAL_SEEDS, TWICE = "debian:6.1", 3, f"{LAYOUT_WORD} twice"
 """Samples on several CPUs: their kernel, whose layouts are those of command lines, and the seeds of each layout."""
-MUCH = 0.25
+MUCH = 0.1
 """Kinds that layout moves by this share and more are no row of the page, but a name in one line."""
 MORE: Mapping[str, tuple[str, ...]] = {
     "io-cost": ("null-blk-none", "null-blk-mq-deadline"),
@@ -97,10 +96,10 @@ class NullFigure:
         return spread([value for values in (self.base, *self.variants.values()) for value in values.values()])
 
     def moved(self) -> Iterator[tuple[str, float]]:
-        """Each variant that has seeds of the base, and how far the medians over these are apart."""
+        """Each variant and how far it is from the base, for each common seed. Medians of more seeds scatter less."""
         for name, values in self.variants.items():
-            if common := self.base.keys() & values.keys():
-                yield name, spread(median(side[seed] for seed in common) for side in (self.base, values))
+            for seed in sorted(self.base.keys() & values.keys()):
+                yield name, spread((self.base[seed], values[seed]))
 
 
 def spread(values: Iterable[float]) -> float:
@@ -226,9 +225,9 @@ _PREFACE = f"""\
 A null pair is one kernel against the same code. Another layout, under the same seed, is that of one more word on
 the kernel command line (`{LAYOUT_WORD}`, the default), or of a kernel linked with a mutant of code that the arm does
 not execute: the first two such of {", ".join(f"`{name}`" for name in RELINKED)}. Arms on several CPUs
-are of {SEVERAL} under {SEVERAL_SEEDS} seeds, with that word once and twice. Other seeds are boots of one layout under different
-seeds, which read other offsets. Two boots are any two of an arm. Each column has the largest difference of that kind of
-figure; figures that are zero in a boot have none.
+are of {SEVERAL} under {SEVERAL_SEEDS} seeds, with that word once and twice. Other seeds are boots of one layout under
+different seeds, which read other offsets. Two boots are any two of an arm. Each column has the largest difference of
+that kind of figure; figures that are zero in a boot have none.
 
 `blklab compare` and `blklab patch` mark a difference between builds of one configuration where the ranges are apart
 and the medians, over the same seeds, differ by more than another layout moves them; with one seed a side, or other

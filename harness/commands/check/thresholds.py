@@ -52,7 +52,7 @@ def execute(options: argparse.Namespace) -> int:
     measure = measuring(options, FOLDER)
     kinds = evidence_of(null_figures(measure, options.source, chosen))
     for name, shares in kinds.items():
-        print(f"{name}: {shares.pairs} null pairs, medians {shares.layout:.3%}, single boots {shares.single:.3%}")
+        print(f"{name}: {shares.pairs} null pairs, layouts {shares.layout:.3%}, any two boots {shares.single:.3%}")
     if options.scenarios:
         return EXIT_PASS
     kernel = kernel_of(options.source).release
