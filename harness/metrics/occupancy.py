@@ -60,8 +60,8 @@ class Samples:
     missed: int
     cost: float
     idle: float
-    cpus: int = 1
-    in_ticks: bool = False
+    cpus: int
+    in_ticks: bool
 
 
 def read_samples(data: bytes, file: str) -> Samples:

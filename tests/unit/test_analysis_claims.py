@@ -220,6 +220,7 @@ def test_a_mutant_control_is_judged_on_its_mutant_only() -> None:
     assert verdict.status is Status.PASS
     assert verdict.controls[0].judgement is None
     assert verdict.controls[0].sentence == "not run: needs a kernel with the mutant no-fair-tags"
+    assert not verdict.controls[0].held
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,9 @@ def test_a_decision_falls_at_a_look_and_stays() -> None:
     assert late.interval is not None and late.interval.rounds == 6
     rule = stopping_rule(12)
     undecided = [0.85, 0.95, 0.95, 0.95, 0.95, 0.95]
-    assert decide(rule, [*undecided, *[0.95] * 5], AT_LEAST).status is Status.DONE
+    between = decide(rule, [*undecided, *[0.95] * 5], AT_LEAST)
+    assert between.status is Status.DONE
+    assert between.interval is not None and between.interval.rounds == 6
     assert decide(rule, [*undecided, *[0.95] * 6], AT_LEAST).status is Status.PASS
 
 

@@ -119,7 +119,7 @@ def test_a_footprint_is_bounded_by_the_accesses_and_adds_up(users: list[tuple[in
     assert all(0 <= move <= sum(use) for move, use in zip(moves, users, strict=True))
 
 
-WINDOW = Samples({}, 10**6, 0, 10**9, 0, 0, 0.0, 0.5, 2)
+WINDOW = Samples({}, 10**6, 0, 10**9, 0, 0, 0.0, 0.5, 2, False)
 GUEST_FIGURES = {
     "lines.seen": 32 / 40,
     # 30 * 10 / 40 and 10 * 30 / 40; 10 * 30 / 40 and 30 * 10 / 40.
