@@ -8,8 +8,10 @@ from harness.commands.common.boots import every_scenario, store_of
 from harness.commands.common.choice import chosen_by
 from harness.commands.common.dry_run import Estimate, print_estimates
 from harness.commands.common.options import SCENARIOS, results_root
+from harness.judge.visible import unseen_change
 from harness.limits.load import load_scenario
 from harness.patch.choice import choice_lines
+from harness.patch.report import NOT_SEEN
 from harness.patch.series import Branch, Patch, branch_folder
 from harness.patch.sources import PatchText, Sources
 from harness.report.format import duration, plural
@@ -27,6 +29,8 @@ def dry_run(options: argparse.Namespace, spec: str, series: Sequence[Patch], cac
     if source is None and not spec.startswith(("source:", "mutant:")):
         raise no_source(spec)
     scenarios = _scenarios(options, source, series, folder)
+    if hidden := unseen_change("\n".join(patch.diff for patch in series), scenarios):
+        print(f"{NOT_SEEN}: {hidden}")
     sides = len(series) + 1 if options.each else 2
     builds = _builds(source, cache, sides)
     print(f"fetch  {'nothing' if source else f'{spec}, of unknown size and time'}")

@@ -16,6 +16,7 @@ from harness.report.words import LEGEND, MARKS
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS
 
 WIDTH, LINES = 76, 40
+NOT_SEEN = "not visible with one CPU"
 _UNSEEN = "no difference visible with one CPU"
 _FINDINGS, _CHANGES, _PROFILE = 3, 4, 6
 _FUNCTION_COLUMN = "calls  function"
@@ -52,7 +53,7 @@ def summary(result: MeasuredSeries) -> Iterator[str]:
 def _hidden(result: MeasuredSeries) -> Iterator[str]:
     """What no verdict of a scenario contains."""
     if result.unseen:
-        yield f"not visible with one CPU: {result.unseen}"
+        yield f"{NOT_SEEN}: {result.unseen}"
     yield from (f"not visible in {it.scenario}: {it.unseen}" for it in result.outcomes if it.unseen)
 
 

@@ -66,6 +66,12 @@ class Patch:
         return ""
 
     @property
+    def diff(self) -> str:
+        """The text without the words of its mail."""
+        begins = _DIFF.search(self.text)
+        return self.text[begins.start() :] if begins else ""
+
+    @property
     def title(self) -> str:
         return _PREFIX.sub("", self.subject)
 

@@ -362,6 +362,23 @@ def test_a_dry_run_of_a_tree_and_of_a_source_that_is_not_here(
     assert capsys.readouterr().out.endswith("boots  unknown: no scenario is chosen yet\n")
 
 
+def test_a_dry_run_says_what_one_cpu_does_not_show(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the series does once it is measured; words of a mail are no code."""
+    observed_loads(monkeypatch, waiters="__get_tag")
+    monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
+    base = git(tree, "rev-parse", "HEAD")
+    one = patched(tree, "block/tags.c", "depth = 0", "depth = READ_ONCE(tags->depth)", "one")
+    two = patched(tree, "block/tags.c", "quantum = 8", "quantum = 9", "two\n\n- no spin_lock() is taken")
+    line = "not visible with one CPU: the series changes memory barriers (block/tags.c); "
+    for spec in (f"{tree}@{base}", "source:6.12"):
+        words = ["patch", str(series_of(tmp_path, one, two)), "--dry-run", "--base", spec]
+        assert main([*words, "--results", str(tmp_path / "results")]) == EXIT_PASS
+        said = [each for each in capsys.readouterr().out.splitlines() if each.startswith("not visible")]
+        assert len(said) == 1 and said[0].startswith(line)
+
+
 def test_the_tree_of_the_user_is_not_written(tree: Path, tmp_path: Path) -> None:
     mail = patched(tree, "block/tags.c", "depth = 0", "depth = 1")
     before = subprocess.run(["git", "-C", str(tree), "count-objects", "-v"], check=True, capture_output=True).stdout
