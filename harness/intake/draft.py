@@ -13,7 +13,7 @@ from harness.intake.scaling import demands, expected_rates, not_concluded, waits
 from harness.intake.snapshot import slug
 from harness.intake.volumes import exact_size
 from harness.intake.yaml_text import read_text, yaml_text
-from harness.limits.limits import arm_bound
+from harness.limits.limits import arm_bound, unbounded_by
 from harness.limits.load import load_scenario as load_checked
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Load, Scenario
@@ -99,6 +99,7 @@ class Drafter:
         self._teaches: list[str] = []
         topology = _read(source.document)
         self._targets = targets(jobs, topology, places)
+        self._files = {key for key, target in self._targets.items() if topology.is_filesystem(target)}
         self._extents = dict(self._regions(topology))
 
     def draft(self, reported: Mapping[str, float]) -> Draft:
@@ -110,6 +111,9 @@ class Drafter:
         slower_arm, scenario = self._slow_arm()
         self._teaches += self._unseen(scenario)
         document = self._document(scenario, slower_arm)
+        roles = [role for load in scenario.loads.values() for role in load.roles.values()]
+        whys = dict.fromkeys(unbounded_by(scenario.arms[_BASE].topology, role) for role in roles)
+        self._notes += [f"no first claim where {why}" for why in whys if why]
         if slower_arm:
             rates = [expected for load in scenario.loads.values() for expected in self._expectations(scenario, load)]
             document["claims"] = list(self._claims(rates))
@@ -128,6 +132,10 @@ class Drafter:
         """Offset and size of each file on its target, one after another where all fit."""
         for key, target in self._targets.items():
             room = topology.region(target).size
+            for job in self._jobs:
+                if job.key == key and key in self._files and not 0 < (job.size or 0) < room:
+                    why = f"{job.line}: {job.role} on the filesystem {target} needs a size below {room >> 20} MiB"
+                    raise Misuse(why, remedy="write size=64m, or more where the guest's memory holds it")
             own = {job.file: (job.offset or 0) + (job.size or 0) for job in self._jobs if job.key == key}
             if len(own) > 1 and all(own.values()) and sum(own.values()) <= room:
                 start = 0
@@ -149,7 +157,7 @@ class Drafter:
         row |= {} if job.direct else {"direct": False}
         # A modelled disk keeps what is written in the guest's memory, except zeros.
         row |= {"zero_buffers": True} if job.rw not in _READS and "verify" not in job.options else {}
-        row |= job.options
+        row |= {name: value for name, value in job.options.items() if name != "overwrite" or job.key in self._files}
         if job.file in self._extents:
             start = self._extents[job.file][0] + (job.offset or 0)
             row |= {"offset": exact_size(start)} if start else {}
@@ -264,7 +272,9 @@ class Drafter:
         rates = [expected_rates(scenario.arms[arm], load) for arm in (_BASE, _SLOWER)]
         for job in self._jobs:
             role = next(iter(self._roles(job)))
-            if role in load.roles and waits(load.roles[role]):
+            if role not in load.roles or unbounded_by(scenario.arms[_BASE].topology, load.roles[role]):
+                continue
+            if waits(load.roles[role]):
                 iops, slow = (rate[role] / job.bs for rate in rates)
                 bound = arm_bound(scenario.arms[_BASE], load, role, "iops") if job.direct else 0.0
                 same = abs(bound / iops - 1) < _SAME

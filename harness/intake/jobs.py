@@ -33,14 +33,13 @@ _HARMLESS = frozenset(_HARMLESS_WORDS.split())
 """Options of the output, of files, of the amount of I/O (a window ends by time), and those that are read elsewhere."""
 _CHANGING = frozenset(
     {
-        *("refill_buffers", "scramble_buffers", "norandommap", "random_generator"),
-        *("invalidate", "pre_read", "fallocate", "overwrite"),
+        *("refill_buffers", "scramble_buffers", "random_generator"),
+        *("invalidate", "pre_read", "fallocate"),
     }
 )
 """Of these, those that change data or offsets: a draft says that they are left out."""
 _PLACEMENT = frozenset({"cpumask", "cpus_allowed", "cpus_allowed_policy", "numa_cpu_nodes", "numa_mem_policy"})
 _ONLY_RANDOM = frozenset({"random_distribution"})
-_OF_IO_URING = ("fixedbufs", "sqthread_poll")
 _PASSED = ("rwmixread", "fsync", "fdatasync", "prioclass", "prio")
 
 
@@ -258,11 +257,12 @@ class _JobReader:
         mix = self._take("rwmixwrite")
         if mix is not None and rw in _MIXED and "rwmixread" not in self._options:
             yield "rwmixread", 100 - self._value(mix, fio_integer, 50)
-        flag = self._take("zero_buffers")
-        if flag is not None and rw not in _READS and self._value(flag, fio_flag, False):
-            yield "zero_buffers", True
+        for name in ("overwrite", "zero_buffers"):
+            flag = self._take(name)
+            if flag is not None and rw not in _READS and self._value(flag, fio_flag, False):
+                yield name, True
         engine = self._options.get("ioengine")
-        for name in _OF_IO_URING if engine and engine.value == "io_uring" else ():
+        for name in schema.ONLY_IO_URING if engine and engine.value == "io_uring" else ():
             option = self._take(name)
             if option is not None and self._value(option, fio_flag, False):
                 yield name, True

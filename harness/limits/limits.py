@@ -323,11 +323,14 @@ def _on_best_paths(topology: Topology) -> Topology:
     return replace(topology, stacks={**topology.stacks, **stacks})
 
 
-def _check_requests(topology: Topology, role: Role) -> None:
-    """Raise Misuse where a stack makes requests of its own."""
+def unbounded_by(topology: Topology, role: Role) -> str:
+    """The stack below a role that makes requests of its own, in words; "" where there is none."""
     makers = [stack for disk in role.disks for stack in topology.below(disk) if stack.kind in OWN_REQUESTS]
-    if makers:
-        says = f"{makers[0].kind} {makers[0].name} makes requests of its own"
+    return f"{makers[0].kind} {makers[0].name} makes requests of its own" if makers else ""
+
+
+def _check_requests(topology: Topology, role: Role) -> None:
+    if says := unbounded_by(topology, role):
         raise Misuse(f"nothing bounds {role.name}: {says}", remedy="use other figures")
 
 

@@ -136,7 +136,7 @@ def _cgroups(role: Role, arm: Arm) -> Iterator[tuple[str, str, str]]:
         yield "io_weight", f"arm {arm.name} does not enable iocost", 'write queue: {iocost.qos: "enable=1"}'
 
 
-_ONLY_FILES = ("files", "nrfiles", "create")
+_ONLY_FILES = ("files", "nrfiles", "create", "overwrite")
 
 
 def _wrong_place(role: Role, topology: Topology) -> Iterator[tuple[str, str, str]]:

@@ -12,9 +12,8 @@ from lab.yaml.fields import Row
 _SYNCHRONOUS = {"psync", "sync"}
 _READS_ONLY = {"read", "randread"}
 _RANDOM = {"randread", "randwrite", "randrw"}
-_ONLY_IO_URING = ("fixedbufs", "sqthread_poll")
 _ONLY_RANDOM = ("norandommap", "random_distribution")
-_ONLY_WRITES = ("create", "fsync", "fdatasync", "sync", "zero_buffers")
+_ONLY_WRITES = ("create", "fsync", "fdatasync", "overwrite", "sync", "zero_buffers")
 
 
 def role_rows(row: Row) -> Iterator[tuple[str, str, Row]]:
@@ -82,7 +81,7 @@ def _together(role: Role) -> Iterator[tuple[str, str, str]]:
     if int(role.options.get("iodepth_batch", 1)) > role.iodepth:
         yield "iodepth_batch", f"more than the iodepth of {role.iodepth}", ""
     for key in role.options:
-        if key in _ONLY_IO_URING and role.ioengine != "io_uring":
+        if key in schema.ONLY_IO_URING and role.ioengine != "io_uring":
             yield key, f"{role.ioengine} does not have it", "write ioengine: io_uring"
         if key in _ONLY_RANDOM and role.rw not in _RANDOM:
             yield key, f"rw: {role.rw} is not random", f"remove {key}"

@@ -109,6 +109,7 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("files", name_text(), "filesystem: first part of their names", "data", absent="the role's name")),
         Option(Field("nrfiles", Integer(1, 10**5), "filesystem: number of files", "1000", absent="1")),
         Option(Field("create", Flag(), "filesystem: make each file, write it and close it, again and again"), _as_flag),
+        Option(Field("overwrite", Flag(), "filesystem: write the files before the window"), _as_flag),
         Option(
             Field("io_max", Text("words of io.max", _IO_MAX), "limits of a cgroup of its own", "riops=100 rbps=1048576")
         ),
@@ -116,6 +117,7 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("bfq_weight", Integer(1, 1000), "weight of a cgroup of its own in bfq", "300")),
         Option(Field("iodepth_batch", Integer(1, 4096), "requests that are submitted together", "16", absent="1")),
         Option(Field("fixedbufs", Flag(), "io_uring: registered buffers"), _as_flag),
+        Option(Field("registerfiles", Flag(), "io_uring: registered files"), _as_flag),
         Option(Field("sqthread_poll", Flag(), "io_uring: a thread of the kernel polls for requests"), _as_flag),
         Option(Field("zero_buffers", Flag(), "write zeros, which a modelled disk need not store"), _as_flag),
         Option(Field("prioclass", Integer(1, 3), "I/O priority class: 1 real time, 2 best effort, 3 idle", "2")),
@@ -133,6 +135,8 @@ OPTIONS: Mapping[str, Option] = {
         ),
     )
 }
+
+ONLY_IO_URING = ("fixedbufs", "registerfiles", "sqthread_poll")
 
 DISK = Field(
     "disk", NameRange(), "a disk, LUN or stack of the topology, or several", "d00..23", required=True, into="disks"

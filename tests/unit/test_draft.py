@@ -415,3 +415,27 @@ def test_drafts_decide_nothing_until_their_bounds_are_set(tmp_path: Path) -> Non
     decided = replace(decided, digest=identity(decided))
     assert judge(decided, _cells(decided, allowed)).status is Status.PASS
     assert judge(decided, _cells(decided, 1.0)).status is Status.FAIL
+
+
+def test_a_job_on_a_filesystem_only_measures_and_keeps_its_written_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "fs.yaml"
+    place.write_text(
+        "topology: fs\nmemory: 768M\n"
+        "disks: {d0: {size: 512M, service: 100us}}\nhbas: {h0: {driver: null_blk, can_queue: 128}}\n"
+        "luns: {l0: {hba: h0, disks: [d0]}}\nstacks: {fs: {kind: filesystem, type: ext4, over: [l0]}}\n"
+    )
+    job = "[j]\nfilename=/mnt/f\nrw=randwrite\ndirect=1\nioengine=io_uring\nregisterfiles\nnorandommap\noverwrite=1\n"
+    on_files = ("--topology", str(place), "--map", "/mnt=fs")
+    for size in ("", "size=1g\n"):
+        assert "j on the filesystem fs needs a size below 512 MiB" in _refused(job + size, tmp_path, capsys, *on_files)
+    scenario = _draft(_written(job + "size=8m\n", tmp_path), tmp_path, *on_files)
+    assert (scenario.claims, set(scenario.arms)) == ((), {"base"})
+    options = scenario.loads["solo-j"].roles["j"].options
+    assert {options[name] for name in ("overwrite", "registerfiles", "norandommap")} == {"1"}
+    said = capsys.readouterr().err
+    assert "no first claim where filesystem fs makes requests of its own" in said
+    assert "no such option" not in said
+    on_disk = _draft(_written(job + "size=8m\n", tmp_path), tmp_path).loads["solo-j"].roles["j"]
+    assert "overwrite" not in on_disk.options

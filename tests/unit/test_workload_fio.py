@@ -207,7 +207,8 @@ WEIGHTS = {"io_weight": "300", "bfq_weight": "300"}
 
 def test_every_allowed_option_has_a_sample() -> None:
     assert (
-        SAMPLES.keys() | {"create", "files", "nrfiles", "fixedbufs", "sqthread_poll", *WEIGHTS} == schema.OPTIONS.keys()
+        SAMPLES.keys() | {"create", "files", "nrfiles", "overwrite", *schema.ONLY_IO_URING, *WEIGHTS}
+        == schema.OPTIONS.keys()
     )
 
 
