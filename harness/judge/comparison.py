@@ -9,7 +9,7 @@ or by ``SINGLE`` where its kind has no null pairs.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, auto
 
 from harness.judge.cells import CellResult, Ensemble, compared
 from harness.judge.thresholds import LARGE, SINGLE, NullEvidence, kind
@@ -18,14 +18,14 @@ from harness.scenario.model import Status
 LEAST_SEEDS = 2
 
 
-class Difference(StrEnum):
+class Difference(Enum):
     """NONE: the ensembles overlap. REAL: they are apart. MARKED: and by more than the threshold. UNKNOWN: too few
     seeds to tell."""
 
-    NONE = "none"
-    REAL = "real"
-    MARKED = "marked"
-    UNKNOWN = "unknown"
+    NONE = auto()
+    REAL = auto()
+    MARKED = auto()
+    UNKNOWN = auto()
 
 
 @dataclass(frozen=True)

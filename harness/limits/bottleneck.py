@@ -23,7 +23,7 @@ from harness.metrics.occupancy import LoadUse, mean_use
 from harness.scenario.model import Arm, Load
 from lab.base.errors import Misuse
 from lab.topology.limits import refusals
-from lab.topology.model import Hba, Stack, StackKind, Topology
+from lab.topology.model import Hba, Stack, Topology
 from lab.topology.origins import multiplied
 from lab.topology.ranges import in_ranges
 
@@ -349,8 +349,6 @@ def _raise_numbers(text: str) -> str:
 
 def _adaptive(topology: Topology, stack: Stack) -> Stack:
     """All paths at once, each with as much in flight as its narrowest link carries."""
-    if stack.kind is not StackKind.MULTIPATH:
-        return stack
     rates = [_narrowest(topology, path) for path in stack.over]
     weights = tuple(max(1, round(_MOST_WEIGHT * rate / max(rates))) for rate in rates)
     return replace(stack, selector="service-time", policy="multibus", throughput=weights)

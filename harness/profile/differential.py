@@ -233,8 +233,7 @@ def one_sided(before: Profile, after: Profile) -> list[OneSided]:
 
 
 def _one_sided(frame: Frame, path: tuple[str, ...]) -> Iterator[OneSided]:
-    for name in sorted(frame.below):
-        below = frame.below[name]
+    for name, below in frame.below.items():
         old, new = below.costs
         if min(old, new) <= _ONLY * max(old, new):
             yield OneSided((*path, name), _inner(below), old, new)

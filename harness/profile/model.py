@@ -133,8 +133,8 @@ class Profile:
     ios: Fraction
     total: int
     surprises: int
-    nodes: tuple[PathNode, ...] = field(repr=False)
-    code: tuple[Code, ...] = field(default=(), repr=False)
+    nodes: tuple[PathNode, ...]
+    code: tuple[Code, ...] = ()
 
     @cached_property
     def costs(self) -> Mapping[Function, Cost]:

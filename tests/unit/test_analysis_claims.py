@@ -209,6 +209,13 @@ def on_mutant(*together: float, mutant: str = "no-fair-tags") -> ControlVerdict:
     return judge(model, cells("none", *together), mutant=mutant).controls[0]
 
 
+def test_a_control_for_other_kernels_is_not_run() -> None:
+    model = scenario([claim()], [replace(control(AT_MOST, SHARE), kernels=">= 6.2")])
+    (old, new) = (judge(model, cells("none", 10, 20, 30), release=release).controls[0] for release in ("6.1", "6.2"))
+    assert (old.word, old.sentence) == ("not run", "not run: it is made for kernels >= 6.2")
+    assert new.word == Status.PASS
+
+
 def test_a_mutant_control_is_judged_on_its_mutant_only() -> None:
     red = on_mutant(10, 20, 30)
     assert red.judgement is not None

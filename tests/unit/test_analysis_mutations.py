@@ -58,6 +58,7 @@ def test_windows_are_compared_as_far_as_all_boots_have_them() -> None:
         ("red", 1): replace(few, windows=(few.figures,) * 2),
     }
     assert window_values(SHARE, 1, Evidence(model, results)) == (0.95, 0.95)
+    assert window_values(SHARE, 1, Evidence(model, {("none", 1): many, ("red", 1): few})) == ()
 
 
 def test_a_mutant_that_hangs_one_guest_and_kills_another_is_not_red() -> None:
@@ -207,7 +208,7 @@ def test_the_busiest_path_is_the_one_with_most_requests() -> None:
 
 
 def test_a_tried_knob_was_accepted_or_not() -> None:
-    assert read_tried(b"knob\t/sys/x\t1\t5\n")["tried", "effective", "knob"] == 5
+    assert read_tried(b"knob\t/sys/x\t1\t5\n") == {("tried", "accepted", "knob"): 1, ("tried", "effective", "knob"): 5}
     with pytest.raises(MeasurementError, match="0 or 1"):
         read_tried(b"knob\t/sys/x\t2\t5\n")
 

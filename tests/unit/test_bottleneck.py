@@ -387,6 +387,18 @@ def test_where_a_depth_binds_a_shorter_latency_is_not_tried() -> None:
     assert topology(raised("cpu", "plain.random")["disk.d0..1"]).disks["d0"].service == 80_000
 
 
+def test_where_a_depth_binds_the_rate_of_disks_is_raised_and_nr_requests_with_the_depth() -> None:
+    of = scenario("devices")
+    arm, load = of.arms["disk"], of.loads["stream"]
+    limited = replace(arm, queue={**arm.queue, "nr_requests": "3"})
+    seen = use(each(2, 3), disks=disks(2, 0.5), links={"wire": 0.3})
+    found = bottleneck(limited, load, [seen], dict.fromkeys(load.roles, 1e6))
+    assert found.label == "lun.d0..1.cmd_per_lun"
+    of_label = {change.label: change.arm for change in changes(limited, load, found)}
+    assert of_label["disk.d0..1.rate"].topology.disks["d1"].rate == 10_000_000
+    assert of_label["hba.cmd_per_lun"].queue["nr_requests"] == "4"
+
+
 def test_a_hosts_queue_takes_the_depth_of_its_luns_with_it_where_they_are_equal() -> None:
     hba = topology(raised("queues", "host.random")["hba.can_queue"]).hbas["host"]
     assert (hba.can_queue, hba.cmd_per_lun) == (20, 20)

@@ -12,7 +12,8 @@ from harness.metrics.occupancy import DiskTime, Held, LoadUse
 from harness.report.terminal.bottleneck import folded_lines, sentences
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Role
-from tests.unit.bottleneck_samples import held, scenario, use
+from lab.topology.model import Link
+from tests.unit.bottleneck_samples import each, held, scenario, use
 
 
 @pytest.mark.parametrize(("held_each", "label", "reached"), [(32, NOTHING, 0.5), (63, "hba.port0.can_queue", 63 / 64)])
@@ -82,6 +83,17 @@ def test_a_limit_of_blk_throttle_is_named_with_both_figures(iops: float, label: 
         assert (change.named, change.arm.queue["throttle/read_iops"], change.load) == (True, "125", load)
         (cpu,) = [change for change in changes(arm, load, found) if change.label == "cpu"]
         assert cpu.refused == "a limit in requests or bytes a second does not become slower with the devices"
+
+
+@pytest.mark.parametrize(("iops", "names"), [(885, 2), (895, 0)])
+def test_roles_that_reach_nine_tenths_of_the_best_share_are_one_load(iops: int, names: int) -> None:
+    """Of their bound of 1,000 the other role reaches 990: nine tenths of that are 891."""
+    of = load_scenario("cgroup-limits", search=SCENARIOS)
+    arm, load = of.arms["plain"], of.loads["limited"]
+    one = replace(load.roles["one"], options={"io_max": f"riops={iops}"})
+    load = replace(load, roles={**load.roles, "one": one})
+    found = bottleneck(arm, load, [ONE], {"one": iops * 4096, "other": 990 * 4096})
+    assert len(found.roles) == names
 
 
 @pytest.mark.parametrize(("rw", "iops"), [("randread", 100), ("randwrite", 5), ("randrw", 10)])
@@ -160,3 +172,29 @@ def test_a_role_moves_on_each_of_its_disks_what_it_can_there() -> None:
     assert most == pytest.approx(9 << 20, rel=0.1)
     for share in (1.0, 0.5):
         assert bottleneck(arm, load, [seen], {"both": share * most}).reached == pytest.approx(share)
+
+
+def test_a_disk_waits_for_links_on_its_own_way() -> None:
+    """The narrow link of the one disk is busy for longer, but the wide one holds up the other disk."""
+    of = scenario("devices")
+    arm, load = of.arms["disk"], of.loads["stream"]
+    links = {"wide": Link("wide", 24_000_000), "narrow": Link("narrow", 12_000_000)}
+    ways = {"d0": ("wide",), "d1": ("narrow",)}
+    luns = {name: replace(lun, links=ways[name]) for name, lun in arm.topology.luns.items()}
+    plain = {name: replace(disk, links=()) for name, disk in arm.topology.disks.items()}
+    split = replace(arm.topology, luns=luns, disks=plain, links=links)
+    times = {"d0": DiskTime(1.0, 0.8), "d1": DiskTime(0.3)}
+    seen = use(each(2, 1), disks=times, links={"wide": 0.7, "narrow": 0.9})
+    found = bottleneck(replace(arm, topology=split), load, [seen], dict.fromkeys(load.roles, 1e6))
+    assert found.label == "link.wide"
+
+
+def test_a_load_without_a_bound_has_a_bottleneck_and_no_share() -> None:
+    of = load_scenario("fs-requests", search=SCENARIOS)
+    arm, load = next(iter(of.arms.values())), next(iter(of.loads.values()))
+    luns = [lun for role in load.roles.values() for disk in role.disks for lun in arm.topology.leaves(disk)]
+    hosts = {arm.topology.luns[lun].hba: held(0) for lun in luns}
+    found = bottleneck(
+        arm, load, [LoadUse(0.0, {}, {}, dict.fromkeys(luns, held(0)), hosts)], dict.fromkeys(load.roles, 1e6)
+    )
+    assert (found.label, found.load, found.reached) == ("cpu", load.name, None)

@@ -94,6 +94,26 @@ def test_a_resync_has_a_speed() -> None:
         read_window(first, later("100.50", done), "x")
     with pytest.raises(MeasurementError, match="-2000 KiB synchronised"):
         read_window(later("90", done), later("104", "resync = 0.0% (1000/976631808)").replace(b" 9 ", b" 10 "), "x")
+    with pytest.raises(MeasurementError, match="no time in /proc/uptime"):
+        read_window(first, later("104.50", done).replace(b"/proc/uptime", b"/proc/other"), "x")
+
+
+def test_figures_of_a_boot_have_the_resync_and_what_a_try_gave() -> None:
+    def at(seconds: int, done: int) -> bytes:
+        row = f"[>....]  resync =  0.0% ({done}/976631808) finish=1min speed=9K/sec"
+        return f"\n== /proc/mdstat\n{row}\n== /proc/uptime\n{seconds}.50 1\n".encode()
+
+    measured = files()
+    measured["solo.before"] += at(100, 1000)
+    measured["solo.after"] += at(104, 3000)
+    measured["tried"] = b"stack.vol.chunk\t/sys/x\t1\t5\n"
+    vol = Stack("vol", StackKind.STRIPE, ("fast", "slow"), chunk=4096, tried={"chunk": "4"})
+    figures = figures_of(measured, replace(null_topology(), stacks={"vol": vol}), (SOLO, TOGETHER))
+    assert figures["solo", "fast", "resync.bw"] == 2000 * 1024 / 4
+    assert ("together", "fast", "resync.bw") not in figures
+    assert figures["tried", "effective", "stack.vol.chunk"] == 5
+    # Interrupts are counted of emulated controllers only.
+    assert ("solo", "fast", "interrupts") not in figures
 
 
 def test_sections_keep_their_text_and_the_read_back_names_devices_and_knobs() -> None:
@@ -228,6 +248,8 @@ def test_an_arm_whose_count_is_effective_is_measured_and_a_missing_table_is_an_e
     assert cell.status is Status.PASS
     plain = replace(TWO_PATHS, stacks={"mp": replace(MP, repeat_count=1)})
     assert not list(overridden(files(), plain))
+    two = replace(TWO_PATHS, stacks={name: replace(MP, name=name) for name in ("mp", "other")})
+    assert len([*overridden({**files(), "mp.table": RR.encode(), "other.table": RR.encode()}, two)]) == 1
     with pytest.raises(MeasurementError, match="did not send it"):
         list(overridden(files(), TWO_PATHS))
 

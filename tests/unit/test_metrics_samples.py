@@ -68,6 +68,12 @@ def test_times_of_the_cpu_are_in_ns_and_in_ticks_of_older_labs() -> None:
     assert (exact.idle, exact.cpus) == ((5 * 10**9 + 1) / (20 * 10**9), 2)
 
 
+def test_a_window_shorter_than_half_of_a_tick_has_a_cpu() -> None:
+    began = json.loads(SAMPLES)["began"]
+    short = changed(changed(SAMPLES, "cpu", to={"ticks": 1, "idle": 0}), "ended", to=began + 25_000_000)
+    assert samples(short).cpus == 1
+
+
 @pytest.mark.parametrize(("resolution", "idle"), [(1, 10**10 + 1), (10**7, 14 * 10**9)])
 def test_no_cpu_is_idle_for_longer_than_the_window(resolution: int, idle: int) -> None:
     """In ticks somewhat longer, as the kernel takes iowait back: 4.62 s of 3.998 in a boot of 7.2."""

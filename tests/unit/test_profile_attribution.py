@@ -15,6 +15,7 @@ from harness.profile.attribute import (
     UserBlock,
     code_of,
     find_images,
+    images_of,
     nodes_of,
 )
 from harness.profile.model import Context
@@ -98,6 +99,18 @@ def test_a_program_with_symbols_has_the_code_of_the_stripped_one(name: str, tmp_
     assert elf.executable_segments(stripped) == elf.executable_segments(full)
     assert "main" in {function.name for function in elf.functions(full)}
     assert elf.functions(stripped) == ()
+
+
+def test_the_vdso_is_found_in_the_image_of_the_kernel_and_text_is_no_program(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("int shown(int a) { return a / 3; }\n")
+    subprocess.run(["gcc", "-shared", "-nostdlib", "-o", str(tmp_path / "a.so"), str(tmp_path / "a.c")], check=True)
+    shared = (tmp_path / "a.so").read_bytes()
+    # The image is an ELF file itself, and holds one for programs of 32 bits too.
+    kernel = shared[:64] + shared[:4] + b"\x01" + bytes(59) + shared[:16] + b"\x01" + bytes(47) + shared
+    found = images_of({"fio": shared, "read me": b"text", "ash": shared}, kernel)
+    assert [each.name for each in found] == ["ash", "fio", VDSO]
+    assert found[2].function(found[2].functions[0].address) == found[2].functions[0] == found[0].functions[0]
+    assert found[2].segments == found[0].segments
 
 
 def test_a_function_that_a_stripped_file_does_not_name_is_its_address(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from harness.limits.elements import Element, ElementKind
 from harness.metrics.figures import PER_IO, figures_of
 from harness.profile import recorded
 from harness.profile.model import BLIND, Code
-from harness.profile.recorded import ProfiledCell, parse_cell, profile_of, recorded_profile
+from harness.profile.recorded import ProfiledCell, chosen_cell, parse_cell, profile_of, recorded_profile
 from harness.record.store import RunFolder
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken, Misuse
@@ -117,6 +117,45 @@ def test_a_cell_is_named_by_arm_and_load_and_a_seed_that_was_not_run_is_refused(
     assert parse_cell(lab.run, "none.together") == CELL
     with pytest.raises(Misuse, match=r"no cell together(?s:.*)none\.together"):
         parse_cell(lab.run, "together")
+
+
+def test_a_boot_that_is_not_complete_or_was_skipped_and_a_load_without_samples_have_no_profile(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *rest = lab.run.facts.cells
+    skipped = replace(
+        lab.run, facts=replace(lab.run.facts, cells=(replace(first, skip=("no null_blk", "no fio")), *rest))
+    )
+    with pytest.raises(CannotJudge, match="none was skipped: no null_blk; no fio"):
+        recorded_profile(skipped, CELL)
+    lab.run = run_of(tmp_path / "unfinished", [95.0], finish=False)
+    with pytest.raises(CannotJudge, match="has no complete boot of red, seed 1"):
+        lab.profile(replace(CELL, arm="red"))
+    monkeypatch.setattr(recorded, "profiles_of", lambda *_, **__: {})
+    with pytest.raises(CannotJudge, match="load together has no sampled window"):
+        lab.profile()
+
+
+def test_the_cell_whose_io_cost_changed_most_is_chosen(tmp_path: Path) -> None:
+    """Of the same busy time in 99 and 175 I/Os a second each has 1.77 times as much."""
+    run, slower = (run_of(tmp_path / str(iops), [iops]) for iops in (95.0, 19.0))
+    assert chosen_cell([run]) == ProfiledCell("none", "solo")
+    assert chosen_cell([run, slower]) == chosen_cell([slower, run]) == CELL
+    with pytest.raises(CannotJudge, match=r"no cell has cpu\.per_io under seed 2"):
+        chosen_cell([run], 2)
+
+
+def test_phases_of_profiled_boots_are_told_with_kernel_and_arm(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def boot(*_: Any, phase_seen: Any) -> Profiled:
+        phase_seen("setup")
+        return lab._boot()
+
+    monkeypatch.setattr(recorded, "profile_boot", boot)
+    own: Any = SimpleNamespace(cache=None, qemu=SimpleNamespace(version=(7, 2)))
+    kernel: Any = SimpleNamespace(release="6.1.0-18-amd64")
+    told: list[str] = []
+    assert recorded.profiles_of_runs(own, [lab.run], CELL, [kernel], told.append) == [recorded_profile(lab.run, CELL)]
+    assert told == ["6.1.0-18-amd64 none, profiled: setup"]
 
 
 def test_a_load_that_the_cpu_limits_has_its_functions_listed(lab: Lab) -> None:
