@@ -13,12 +13,12 @@ from harness.intake.scaling import demands, expected_rates, not_concluded, waits
 from harness.intake.snapshot import slug
 from harness.intake.volumes import exact_size
 from harness.intake.yaml_text import read_text, yaml_text
+from harness.judge.visible import unseen
 from harness.limits.limits import arm_bound, unbounded_by
 from harness.limits.load import load_scenario as load_checked
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Load, Scenario
 from lab.base.errors import InputErrors, Misuse
-from lab.base.units import show_time
 from lab.topology.limits import driver_of
 from lab.topology.load import find_topology, load_topology
 from lab.topology.model import SERIAL, Topology
@@ -173,14 +173,19 @@ class Drafter:
 
     def _loads(self, windows: Mapping[str, Document]) -> Rows:
         """Each job alone, and the jobs between two stonewalls together."""
-        loads: Rows = {f"{_SOLO}{job.role}": dict(self._roles(job)) for job in self._jobs}
+        of = {f"{_SOLO}{job.role}": [job] for job in self._jobs}
         stages = {job.stage: [other for other in self._jobs if other.stage == job.stage] for job in self._jobs}
         shared = [jobs for jobs in stages.values() if len(jobs) > 1]
         for number, jobs in enumerate(shared, start=1):
-            name = "together" if len(shared) == 1 else f"together-{number}"
-            loads[name] = {role: row for job in jobs for role, row in self._roles(job).items()}
+            of["together" if len(shared) == 1 else f"together-{number}"] = jobs
         usual: Document = {"ramp": "1s", "runtime": f"{_SHORTEST}s"}
-        return {name: {"window": windows.get(name, usual), **roles} for name, roles in loads.items()}
+        return {
+            name: {
+                "window": {**windows.get(name, usual), **_published(jobs)},
+                **{role: row for job in jobs for role, row in self._roles(job).items()},
+            }
+            for name, jobs in of.items()
+        }
 
     # The scenario
 
@@ -243,13 +248,8 @@ class Drafter:
                 f"Not to be concluded: what {most} jobs wait for while they run in parallel, for the guest has one CPU"
                 " (machine: {cpus: N} counts cache lines and locks)."
             )
-        window = max(load.runtime for load in scenario.loads.values())
-        longest = max((job.runtime or 0 for job in self._jobs), default=0)
-        if longest > window * self._scale:
-            yield (
-                f"Not to be concluded: what shows later than {show_time(window)}, the longest window, for jobs of"
-                f" {show_time(longest)}."
-            )
+        if hidden := unseen(scenario, ()):
+            yield f"Not to be concluded, unless meant: names it: {hidden}."
 
     def _slow_arm(self) -> tuple[Document, Scenario]:
         """The settings of an arm with disks that are visibly slower, empty if none are, and the scenario with it."""
@@ -362,6 +362,12 @@ def _window(scenario: Scenario, load: Load) -> Document:
     ]
     runtime = min(_LONGEST, max(_SHORTEST, ceil(_FEWEST / slowest[0]), ceil(_FEWEST_SLOWER / slowest[1])))
     return {"ramp": f"{max(1, min(runtime, ceil(_RAMP_REQUESTS / slowest[0])))}s", "runtime": f"{runtime}s"}
+
+
+def _published(jobs: Sequence[DraftJob]) -> Document:
+    """How long the longest of the jobs ran on the machine, if any says it."""
+    longest = max((job.runtime or 0 for job in jobs), default=0)
+    return {"of": _time(longest) if longest % _SECOND else f"{longest // _SECOND}s"} if longest else {}
 
 
 def _read(document: Document) -> Topology:

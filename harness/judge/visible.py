@@ -5,17 +5,18 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from harness.judge.cells import CellResult
-from harness.judge.operands import Evidence, figure_of, operands
+from harness.judge.operands import Evidence, Figure, figure_of, operands
 from harness.metrics.figures import PER_IO, Figures
-from harness.scenario.metric_names import GUEST, IDLE, Basis, basis
+from harness.scenario.metric_names import GUEST, HOST, IDLE, LUN, Basis, basis
 from harness.scenario.model import Clock, Load, Operand, Ratio, Role, Scenario, Unseen
 from harness.scenario.ratio import BASELINE, BOUND, NUMBER, TRIED
+from lab.base.units import show_time
+from lab.topology.model import Hba, Topology
 
 LEAST_IDLE = 0.2
 REACHED = 0.5
 """Share of a buffered role's bytes that its device must have moved in the window, or the page cache made the figure."""
 _SECTOR = 512
-_MEANT = "; meant: [{}] in the scenario judges it so"
 TOO_BUSY = (
     "the guest was idle for less than a fifth of the window, so the processor and not the device set the figure: "
     "this cannot support a claim about the device"
@@ -44,23 +45,57 @@ def cannot_show(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> str:
     """
     scenario = evidence.scenario
     meant = frozenset(Unseen) - {Unseen.CPU} if scenario.meant is None else scenario.meant
-    speed = _speed_operands(ratio)
-    if Unseen.CPU not in meant and any(_idle(*at) < LEAST_IDLE for at in _windows(speed, evidence, seeds)):
+    every = [each for each in operands(ratio) if each.kind not in (BOUND, NUMBER) and figure_of(each).load != TRIED]
+    speed = [*_windows(_speed_operands(every), evidence, seeds)]
+    if Unseen.CPU not in meant and any(_idle(*at) < LEAST_IDLE for at in speed):
         return TOO_BUSY
-    costs = [operand for operand in operands(ratio) if operand.kind != NUMBER and operand.path[3] == PER_IO]
-    if Unseen.PARALLEL not in meant and scenario.clock is Clock.VIRTUAL:
-        for operand, figures in _windows(costs, evidence, seeds):
-            load = scenario.loads[operand.path[1]]
-            if jobs(load) > 1 and _idle(operand, figures) < LEAST_IDLE:
-                turns = f"{jobs(load)} jobs took turns on a busy CPU: what they execute is counted"
-                return f"{turns}, waiting for locks and cache lines is not visible{_MEANT.format(Unseen.PARALLEL)}"
-    for operand, figures in _windows(speed, evidence, seeds) if Unseen.CACHED not in meant else ():
-        load = scenario.loads[operand.path[1]]
-        role = load.roles.get(operand.path[2])
-        share = None if role is None or operand.path[3].startswith("members.") else reached(load, role, figures)
-        if share is not None and share < REACHED:
-            return f"{_cached(operand.path[2], share)}: its device is not visible{_MEANT.format(Unseen.CACHED)}"
+    costs = [*_windows((each for each in every if each.path[3] == PER_IO), evidence, seeds)]
+    hidden = {
+        Unseen.PARALLEL: (_took_turns(scenario, *at) for at in costs),
+        Unseen.CACHED: (_not_filled(scenario, *at) for at in speed),
+        Unseen.SHORT: (_too_short(scenario, figure_of(each)) for each in every),
+        Unseen.DRIVER: (_other_code(scenario, figure_of(each)) for each in every),
+    }
+    for kind, reasons in hidden.items():
+        if kind not in meant and (reason := next(filter(None, reasons), "")):
+            return f"{reason} is not visible; meant: [{kind}] in the scenario judges it so"
     return ""
+
+
+def _took_turns(scenario: Scenario, operand: Operand, figures: Figures) -> str:
+    count = jobs(scenario.loads[operand.path[1]])
+    if count == 1 or _idle(operand, figures) >= LEAST_IDLE or scenario.clock is not Clock.VIRTUAL:
+        return ""
+    turns = f"{count} jobs took turns on a busy CPU: what they execute is counted"
+    return f"{turns}, waiting for locks and cache lines"
+
+
+def _not_filled(scenario: Scenario, operand: Operand, figures: Figures) -> str:
+    load = scenario.loads[operand.path[1]]
+    role = load.roles.get(operand.path[2])
+    share = None if role is None or operand.path[3].startswith("members.") else reached(load, role, figures)
+    return f"{_cached(operand.path[2], share)}: its device" if share is not None and share < REACHED else ""
+
+
+def _too_short(scenario: Scenario, figure: Figure) -> str:
+    load, scale = scenario.loads[figure.load], scenario.arms[figure.arm].topology.scale
+    return f"what the test of {_later(load, scale)}" if load.published * scale > load.runtime else ""
+
+
+def _later(load: Load, scale: int) -> str:
+    """Rates of a scaled topology are lower, so its window has fewer I/Os of the test."""
+    return f"{show_time(load.published)} shows later than {show_time(load.runtime // scale)}"
+
+
+def _other_code(scenario: Scenario, figure: Figure) -> str:
+    """The code of a driver that another plays, where a figure is of its devices or of what the whole load shares."""
+    topology, roles = scenario.arms[figure.arm].topology, scenario.loads[figure.load].roles
+    named = figure.metric.partition(".")[0]
+    below = [roles[figure.role]] if figure.role in roles else roles.values()
+    hosts = {topology.luns[leaf].hba for role in below for disk in role.disks for leaf in topology.leaves(disk)}
+    if figure.role in (LUN, HOST):
+        hosts = {topology.luns[named].hba if figure.role == LUN else named}
+    return next((f"the code of {driver}, played by {hba.driver}," for driver, hba in _played(topology, hosts)), "")
 
 
 def _windows(wanted: Iterable[Operand], evidence: Evidence, seeds: Sequence[int]) -> Iterator[tuple[Operand, Figures]]:
@@ -75,10 +110,8 @@ def _idle(operand: Operand, figures: Figures) -> float:
     return figures.get((operand.path[1], GUEST, IDLE), 0.0)
 
 
-def _speed_operands(ratio: Ratio) -> list[Operand]:
+def _speed_operands(figures: Sequence[Operand]) -> list[Operand]:
     """The operands that depend on how fast the guest was: of two counts of one window the quotient does not."""
-    every = (operand for operand in operands(ratio) if operand.kind not in (BOUND, NUMBER))
-    figures = [operand for operand in every if figure_of(operand).load != TRIED]
     bases = [basis(*operand.path[2:]) for operand in figures]
     windows = {(operand.kind, *operand.path[:2]) for operand in figures}
     if len(figures) > 1 and len(windows) == 1 and set(bases) == {Basis.COUNT}:
@@ -105,7 +138,8 @@ def _cached(role: str, share: float) -> str:
 def unseen(scenario: Scenario, cells: Iterable[CellResult]) -> str:
     """What figures of the scenario cannot contain, in one line."""
     every = [*cells]
-    return "; ".join(filter(None, (_waiting(scenario, every), _in_cache(scenario, every), _drivers(scenario))))
+    lines = (_waiting(scenario, every), _in_cache(scenario, every), _cut_short(scenario), _drivers(scenario))
+    return "; ".join(filter(None, lines))
 
 
 def _waiting(scenario: Scenario, cells: Sequence[CellResult]) -> str:
@@ -139,10 +173,21 @@ def _in_cache(scenario: Scenario, cells: Sequence[CellResult]) -> str:
     return f"a device under a page cache that does not fill: in {arm}, {load} {_cached(role, share)}" if role else ""
 
 
+def _cut_short(scenario: Scenario) -> str:
+    scale = max(arm.topology.scale for arm in scenario.arms.values())
+    short = (load for load in scenario.loads.values() if load.published * scale > load.runtime)
+    return next((f"what a test of {_later(load, scale)} ({load.name})" for load in short), "")
+
+
+def _played(topology: Topology, hosts: Iterable[str]) -> Iterator[tuple[str, Hba]]:
+    """The machine's drivers that others play in a captured topology, each with the HBA."""
+    for hba in map(topology.hbas.__getitem__, hosts):
+        if (match := _PLAYED.search(hba.model)) and match[1] != hba.driver:
+            yield match[1], hba
+
+
 def _drivers(scenario: Scenario) -> str:
-    """The machine's drivers that others play in a captured topology."""
-    hosts = (hba for arm in scenario.arms.values() for hba in arm.topology.hbas.values())
-    played = {match[1]: hba for hba in hosts if (match := _PLAYED.search(hba.model)) and match[1] != hba.driver}
+    played = dict(host for arm in scenario.arms.values() for host in _played(arm.topology, arm.topology.hbas))
     return "; ".join(
         f"the machine's driver {driver}: {hba.driver} with {hba.tags} tags plays it, which is other code"
         for driver, hba in played.items()

@@ -33,6 +33,8 @@ class Unseen(StrEnum):
     CPU = "busy-cpu"
     PARALLEL = "parallel-jobs"
     CACHED = "page-cache"
+    SHORT = "short-window"
+    DRIVER = "other-driver"
 
 
 MIXED = frozenset({"rw", "readwrite", "randrw"})
@@ -95,13 +97,17 @@ class Role:
 
 @dataclass(frozen=True)
 class Load:
-    """Roles that run together for ``runtime`` ns after ``ramp`` ns; ``lost`` are paths that fail for a part of it."""
+    """Roles that run together for ``runtime`` ns after ``ramp`` ns; ``lost`` are paths that fail for a part of it.
+
+    ``published`` is for how many ns the machine ran the test that it stands for, 0 where none is known.
+    """
 
     name: str
     roles: Mapping[str, Role]
     runtime: int
     ramp: int
     lost: tuple[Loss, ...] = ()
+    published: int = 0
 
     def windows(self, count: int) -> tuple["Load", ...]:
         """The load once for each window of a boot, ``NAME.NUMBER`` if there are several."""

@@ -161,7 +161,15 @@ _RAMP = Field("ramp", _IN_LOAD, "time before the measured window", "1s", require
 _RUNTIME = Field(
     "runtime", time(SECOND // 20, HOUR, step=MICROSECOND), "length of the measured window", "8s", required=True
 )
-WINDOW = Field("window", Record((_RAMP, _RUNTIME), make=dict), "when a load is measured; a load may have its own")
+_OF = Field(
+    "of",
+    time(0, 24 * HOUR, step=MICROSECOND),
+    "how long the machine ran the test that the load stands for, in its own time",
+    "300s",
+    default=0,
+    into="published",
+)
+WINDOW = Field("window", Record((_RAMP, _RUNTIME, _OF), make=dict), "when a load is measured; a load may have its own")
 _LOSS = Record(
     (
         Field("path", name_text(), "a LUN below a stack of kind multipath or nvme", "p0", required=True),

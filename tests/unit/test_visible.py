@@ -13,6 +13,7 @@ from harness.judge.visible import TOO_BUSY, cannot_show, unseen, unseen_change
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Bound, Clock, Ratio, Scenario, Status, Unseen
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL
+from lab.base.units import show_time
 from tests.unit.analysis_samples import claim, ratio, scenario
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -126,6 +127,88 @@ def test_the_machines_driver_is_named_where_another_plays_it() -> None:
 
     assert line("NVMe (nvme)") == "the machine's driver nvme: null_blk with 64 tags plays it, which is other code"
     assert line("3ware 8506-4") == line("(null_blk)") == ""
+
+
+SECOND = 10**9
+
+
+def changed_scenario(load: str = "together", published: int = 0, scale: int = 1, model: str = "") -> Scenario:
+    """``load`` stands for a test of ``published`` ns, on a topology whose HBA has this ``model``."""
+    made = replace(scenario([claim()]), meant=())
+    arms = {
+        name: replace(
+            arm,
+            topology=replace(
+                arm.topology,
+                scale=scale,
+                hbas={host: replace(hba, model=model) for host, hba in arm.topology.hbas.items()},
+            ),
+        )
+        for name, arm in made.arms.items()
+    }
+    own = made.loads[load]
+    return replace(made, arms=arms, loads={**made.loads, load: replace(own, published=published)})
+
+
+def why(made: Scenario, text: str) -> str:
+    return cannot_show(ratio(text), Evidence(made, {("none", 1): cell(1.0, idle=0.9)}), (1,))
+
+
+@pytest.mark.parametrize("metric", ["iops", "lat.mean", "cpu.per_io", "disk.merges"])
+def test_a_window_shorter_than_the_published_test_is_said(metric: str) -> None:
+    made = changed_scenario(published=300 * SECOND)
+    shown = show_time(made.loads["together"].runtime)
+    assert why(made, f"none.together.fast.{metric}") == (
+        f"what the test of 300 s shows later than {shown} is not visible; meant: [short-window] in the scenario"
+        " judges it so"
+    )
+    assert unseen(made, ()) == f"what a test of 300 s shows later than {shown} (together)"
+    meant = replace(made, meant=(Unseen.SHORT,))
+    assert why(made, f"none.solo.fast.{metric}") == why(meant, f"none.together.fast.{metric}") == ""
+
+
+def test_a_scaled_window_is_shorter_on_the_machine() -> None:
+    """Times are longer by the scale: a window as long as the test has a tenth of its I/Os."""
+    runtime = changed_scenario().loads["together"].runtime
+    for published, scale, hides in ((runtime, 1, False), (runtime + 1, 1, True), (runtime, 10, True)):
+        made = changed_scenario(published=published, scale=scale)
+        assert bool(why(made, "none.together.fast.iops")) is bool(unseen(made, ())) is hides
+    assert f"later than {show_time(runtime // 10)}" in why(made, "none.together.fast.iops")
+
+
+@pytest.mark.parametrize("figure", ["fast.iops", "lun.fast.tags.mean", "host.nullb.tags.free", "guest.cpu.idle"])
+def test_a_claim_about_a_driver_that_another_plays_is_not_judged(figure: str) -> None:
+    made = changed_scenario(model="NVMe (nvme)")
+    assert why(made, f"none.together.{figure}") == (
+        "the code of nvme, played by null_blk, is not visible; meant: [other-driver] in the scenario judges it so"
+    )
+    meant, same = replace(made, meant=(Unseen.DRIVER,)), changed_scenario(model="(null_blk)")
+    assert why(meant, f"none.together.{figure}") == why(same, f"none.together.{figure}") == ""
+    before = replace(changed_scenario(published=300 * SECOND, model="NVMe (nvme)"), meant=None)
+    assert why(before, f"none.together.{figure}") == "", "stored before the keys"
+
+
+def test_a_claim_about_the_disks_of_another_hba_is_judged() -> None:
+    made = changed_scenario(model="NVMe (nvme)")
+    arm = made.arms["none"]
+    own, luns = arm.topology.hbas["nullb"], arm.topology.luns
+    hbas = {"nullb": own, "other": replace(own, name="other", model="")}
+    luns = {**luns, "fast": replace(luns["fast"], hba="other")}
+    made = replace(made, arms={"none": replace(arm, topology=replace(arm.topology, hbas=hbas, luns=luns))})
+    elsewhere = ("fast.iops", "lun.fast.tags.mean", "host.other.tags.free")
+    assert [why(made, f"none.together.{figure}") for figure in elsewhere] == ["", "", ""]
+    affected = ("slow.iops", "lun.slow.tags.mean", "host.nullb.tags.free", "guest.cpu.idle")
+    assert all(why(made, f"none.together.{figure}") for figure in affected)
+
+
+def test_the_loader_reads_how_long_the_published_test_ran(tmp_path: Path) -> None:
+    """It is part of the digest where it is written, and nothing where it is not."""
+    text, path = (SCENARIOS / "fair-tags.yaml").read_text(), tmp_path / "fair-tags.yaml"
+    stock = load_scenario("fair-tags", search=SCENARIOS)
+    path.write_text(text.replace("runtime: ", "of: 300s, runtime: "))
+    made = load_scenario(str(path), search=SCENARIOS)
+    assert {load.published for load in made.loads.values()} == {300 * SECOND}
+    assert {load.published for load in stock.loads.values()} == {0} and made.digest != stock.digest
 
 
 def test_the_key_changes_no_digest(tmp_path: Path) -> None:
