@@ -115,6 +115,8 @@ def channel_faults(record: BootRecord) -> Iterator[tuple[str, str]]:
         return
     sent, shown = record.folder / RESULTS, record.folder / CONSOLE_FILE
     if not sent.is_file():
+        if any((record.folder / name).exists() for name in (EXPECTED, INPUTS, REPEAT)):
+            yield RESULTS, "is missing"
         return
     reader = ResultReader()
     for line in sent.read_text(errors="replace").split("\n"):

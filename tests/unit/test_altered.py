@@ -135,6 +135,12 @@ def send(run: RunFolder, *, cut: int = 0, console: str = "") -> None:
     (folder / "console.txt").write_text(f"[    1.000000] x\n{console}")
 
 
+def without_results(run: RunFolder) -> None:
+    """What the guest sent is gone, and what names its checksum is not."""
+    cut_results(run)
+    (boot(run, "none", 1) / "results.txt").unlink()
+
+
 def other_file_sent(run: RunFolder) -> None:
     send(run)
     record = load_boot(boot(run, "none", 1))
@@ -194,6 +200,7 @@ RELEASE = edit("run.json", lambda plan: plan["kernel"].update(release="6.12.1"))
         (cut_results, r"boots/000/expected.sha256: the results have \w{12}, the file names \w{12}"),
         (lambda run: send(run, cut=5), r"boots/000/results.txt: does not end as boot.json says: there is no BYE"),
         (lambda run: send(run, console=OOPS), r"boots/000/console.txt: shows '\[    5.000000\] Kernel panic"),
+        (without_results, r"boots/000/results.txt: is missing"),
         (other_file_sent, r"boots/000/results.txt: has another solo.json than out/"),
         (as_one_seed, r"run.json: its seeds are 1, its command and scenario ask for 3"),
         (other_bounds, r"scenario.yaml: has no none\.\S+ / none\.\S+ >= 0.9, which scenario.json has"),

@@ -18,7 +18,7 @@ from harness.judge.verdict import judge
 from harness.limits.limits import arm_bound
 from harness.limits.load import load_scenario
 from harness.report.words import conclusion
-from harness.scenario.model import Scenario, Status
+from harness.scenario.model import Scenario, Status, Unseen
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_MISUSE, InputErrors
 from lab.topology.load import catalogue
 from tests.unit.machine_samples import MachineTree, megaraid, mpt3sas, nvme_four_paths
@@ -414,6 +414,8 @@ def test_drafts_decide_nothing_until_their_bounds_are_set(tmp_path: Path) -> Non
     assert "1 claim is a draft: set bounds" in conclusion(judge(scenario, _cells(scenario, allowed)))
     decided = replace(scenario, claims=(replace(claim, draft=False),))
     decided = replace(decided, digest=identity(decided))
+    assert judge(decided, _cells(decided, allowed)).status is Status.DONE, "2 s of a test of 900 s"
+    decided = replace(decided, meant=(Unseen.SHORT,))
     assert judge(decided, _cells(decided, allowed)).status is Status.PASS
     assert judge(decided, _cells(decided, 1.0)).status is Status.FAIL
 
