@@ -13,7 +13,7 @@ import pytest
 
 from harness.record.judging import Altered, rejudge
 from harness.record.store import RunFolder, load_boot, save_boot, with_checksums
-from harness.scenario.model import Claim, Control
+from harness.scenario.model import Claim, Control, Status
 from lab.base.digest import digest_bytes, digest_results
 from lab.base.errors import EXIT_CANNOT_JUDGE
 from tests.unit.test_store import GREEN, alter, boot, finished
@@ -236,3 +236,20 @@ def test_a_run_as_it_was_sent_is_judged(tmp_path: Path, console: str) -> None:
     run = finished(tmp_path, GREEN, {"kmsg": b"[    0.000000] Linux version 6.1.0-18-amd64 (gcc) #1\n"})
     send(run, console=console)
     assert rejudge(run.path).differences == ()
+
+
+def test_more_idle_time_than_passed_cannot_be_judged(tmp_path: Path) -> None:
+    """The kernel's own rounding aside; checksums fit, and the stored verdict passed."""
+    run = finished(tmp_path, GREEN, {})
+    record = load_boot(boot(run, "none", 1))
+    assert record is not None
+    name = "solo.samples.json"
+    samples = json.loads(record.files[name])
+    samples["cpu"]["idle"] = 2 * samples["cpu"]["ticks"]
+    files = {**record.files, name: json.dumps(samples).encode()}
+    other_record(run, files=files, digest=digest_results(files))
+    again = rejudge(run.path)
+    (wrong,) = {reason for cell in again.verdict.cells for reason in cell.reasons}
+    assert wrong == f'{name}: field "cpu.idle" is 20000000000 ns of 10000000000 ns'
+    assert (again.exit_code, again.verdict.status) == (EXIT_CANNOT_JUDGE, Status.ERROR)
+    assert again.differences

@@ -328,6 +328,14 @@ def test_what_windows_on_one_cpu_hide_of_parallel_and_long_jobs_is_said(tmp_path
     assert "Not to be concluded" not in _draft(_written(text.format("runtime=2\n"), tmp_path), tmp_path).teaches
 
 
+def test_a_draft_says_that_another_driver_plays_the_captured_one(tmp_path: Path) -> None:
+    (tmp_path / "captured.yaml").write_text(FAST.replace("{driver: tcmu", "{model: NVMe (nvme), driver: tcmu"))
+    job = _written("[a]\nfilename=/dev/d\ndirect=1\nrw=randread\n", tmp_path)
+    scenario = _draft(job, tmp_path, "--topology", str(tmp_path / "captured.yaml"))
+    hidden = "the machine's driver nvme: tcmu with 256 tags plays it, which is other code"
+    assert f"Not to be concluded, unless meant: names it: {hidden}." in scenario.teaches
+
+
 def test_what_the_machine_cannot_serve_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "slow.yaml").write_text(FAST.replace("3000 MB/s", "1 MB/s").replace("20us", "200ms"))
     text = "[a]\nfilename=/dev/d\ndirect=1\nrw=randread\nioengine=libaio\niodepth=256\n"
