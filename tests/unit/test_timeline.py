@@ -62,6 +62,13 @@ def test_kernels_that_agree_are_measured_coarsely() -> None:
     assert "not measured, as the kernels around agree: 6.1, 6.12, 6.17, 6.18, 7.0, 7.1" in text(found)
 
 
+def test_a_claim_that_layout_might_turn_is_said() -> None:
+    """130 % and 90.1 % of a bound at 90 %; another layout moves two such rates below 1,000 IOPS by 37.61 %."""
+    found = text(Kernels([130.0, 90.1]).timeline())
+    (near,) = [line for line in found.splitlines() if "within layout" in line]
+    assert near.startswith("6.1, ") and "within layout: 0.11% from its bound; another layout of the same code" in near
+
+
 @pytest.mark.parametrize("at", range(1, 11))
 def test_every_change_is_found_between_neighbours(at: int) -> None:
     kernels = Kernels([20.0] * at + [95.0] * (11 - at))

@@ -148,6 +148,9 @@ def _end(timeline: Timeline) -> Iterator[str]:
     yield ""
     yield f"{spent(timeline.sweep.measured)}; {timeline.saved} saved by measuring coarsely first"
     yield f"seeds: {seeds(timeline)}"
+    for point in timeline.sweep.measured:
+        near = [claim for claim in point.verdict.claims if claim.layout]
+        yield from (f"{label(point.spec)}, {claim.that}: {claim.layout}" for claim in near)
     cells = [cell for point in timeline.sweep.measured for cell in point.verdict.cells]
     if hidden := unseen(timeline.sweep.scenario, cells):
         yield f"not visible: {hidden}"
