@@ -2,6 +2,7 @@
 """``blklab report``: a run, a matrix, all results or a scenario's history as one HTML page."""
 
 import argparse
+import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " or a results folder (default: results/)",
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="the page (default: report.html in that folder)")
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -41,6 +43,8 @@ def execute(options: argparse.Namespace) -> int:
         raise Misuse(f"{target.parent} is not a folder", remedy="name a folder that holds runs, or --out FILE")
     write_atomic(target, _writer(folder)(folder).encode())
     print(target)
+    if options.open and not webbrowser.open(target.resolve().as_uri()):
+        tell("no browser is known here: name one in BROWSER, or open the page above")
     return EXIT_PASS
 
 

@@ -2,6 +2,7 @@
 """Pages: of a run, a matrix, a results root, and a scenario's history."""
 
 import re
+import webbrowser
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -315,6 +316,20 @@ def test_the_page_goes_where_it_is_told(tmp_path: Path, capsys: pytest.CaptureFi
     assert target.read_text().startswith("<!DOCTYPE html>")
     assert main(["report", str(tmp_path / "nothing")]) == EXIT_MISUSE
     assert "remedy" in capsys.readouterr().err
+
+
+def test_the_page_is_opened_or_its_path_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, opened = page_run(tmp_path), list[str]()
+    monkeypatch.setattr(webbrowser, "open", lambda address: not opened.append(address))
+    assert main(["report", str(run.path), "--open"]) == EXIT_PASS
+    assert opened == [(run.path / "report.html").as_uri()]
+    assert "browser" not in capsys.readouterr().err
+    monkeypatch.setattr(webbrowser, "open", lambda address: False)
+    assert main(["report", str(run.path), "--open"]) == EXIT_PASS
+    said = capsys.readouterr()
+    assert str(run.path / "report.html") in said.out and "name one in BROWSER" in said.err
 
 
 @pytest.mark.parametrize("status", list(Status))
