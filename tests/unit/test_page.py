@@ -322,7 +322,12 @@ def test_the_page_is_opened_or_its_path_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, opened = page_run(tmp_path), list[str]()
-    monkeypatch.setattr(webbrowser, "open", lambda address: not opened.append(address))
+
+    def opens(address: str) -> bool:
+        opened.append(address)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", opens)
     assert main(["report", str(run.path), "--open"]) == EXIT_PASS
     assert opened == [(run.path / "report.html").as_uri()]
     assert "browser" not in capsys.readouterr().err
