@@ -171,7 +171,7 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
     steps += job.before
     for number, load in enumerate(job.loads):
         if topology.filesystems:
-            steps.append(LayFiles(load.name))
+            steps.append(LayFiles(load.name, load.fio))
         # The scan of a LUN is I/O too, so the first load also has a rest before it.
         steps += [Phase("rest"), Pause(job.pause + job.phase)]
         if job.inject and number == 0:

@@ -9,7 +9,7 @@ import pytest
 from harness.limits.limits import bound
 from harness.run.plan import OPTIONS_NEEDED
 from harness.scenario.carry import refused
-from harness.scenario.fio import CGROUP_FILES
+from harness.scenario.fio import CGROUP_FILES, job_file
 from harness.scenario.model import Arm, Load, Role
 from lab.base.cache import Cache
 from lab.base.contents import note
@@ -217,6 +217,19 @@ def test_files_are_laid_before_the_rest_of_each_load(mirrored: Topology) -> None
     assert verbs == ["layout", "phase", "pause", "load"] * 2
     none = guest_steps(replace(mirrored, stacks={}), job)
     assert not [step for step in none if isinstance(step, LayFiles)]
+
+
+def test_files_of_several_roles_are_laid_by_a_job_that_does_not_end_at_the_first(mirrored: Topology) -> None:
+    one = Role("one", ("fs",), "write", 4096, 1, "psync", True, {"size": "4m"})
+    checked = replace(one, options={"size": "4m", "verify": "crc32c"})
+    loads = [(one,), (checked, replace(checked, name="b")), (one, replace(one, name="b"))]
+    jobs = [job_file(Load("l", {role.name: role for role in roles}, 10**6, 0), mirrored, 1) for roles in loads]
+    *kept, several = (LayFiles("l", job) for job in jobs)
+    assert [(step.fields(), dict(step.files())) for step in kept] == [(("layout", "l"), {})] * 2
+    assert several.fields() == ("layout", "l.files")
+    assert "exitall" in several.fio
+    laid = several.files()["l.files.fio"]
+    assert "exit" not in laid and laid.count("filename_format") == 2
 
 
 def test_a_kernel_without_the_filesystem_is_named(mirrored: Topology, tmp_path: Path) -> None:
