@@ -433,8 +433,8 @@ def test_a_job_on_a_filesystem_only_measures_and_keeps_its_written_files(
 ) -> None:
     place = tmp_path / "fs.yaml"
     place.write_text(
-        "topology: fs\nmemory: 1G\ndisks: {d0: {size: 512M, service: 1ms}}\nhbas: {h0: {driver: null_blk, can_queue: 9}}\n"
-        "luns: {l0: {hba: h0, disks: [d0]}}\nstacks: {fs: {kind: filesystem, type: ext4, over: [l0]}}\n"
+        "topology: t\nmemory: 1G\ndisks: {d: {size: 512M, service: 1ms}}\nhbas: {h: {driver: null_blk, can_queue: 9}}\n"
+        "luns: {l0: {hba: h, disks: [d]}}\nstacks: {fs: {kind: filesystem, type: ext4, over: [l0]}}\n"
     )
     job = "[j]\nfilename=/mnt/f\nrw=randwrite\ndirect=1\nioengine=io_uring\nregisterfiles\nnorandommap\noverwrite=1\n"
     on_files = ("--topology", str(place), "--map", "/mnt=fs")
