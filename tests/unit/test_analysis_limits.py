@@ -204,6 +204,18 @@ def test_disks_without_links_share_a_host_s_tags_evenly_whatever_a_request_carri
     assert rates == pytest.approx({"small": 3000 * 4 * KIB, "large": 3000 * 16 * KIB})
 
 
+def test_a_bound_is_that_of_a_role_alone_on_the_queue_of_a_shared_lun() -> None:
+    """Two requests of 1 ms at a time."""
+    halves = tuple(
+        Stack(name, StackKind.LINEAR, ("d",), offset=start, size=GIB // 2)
+        for name, start in (("l", 0), ("r", GIB // 2))
+    )
+    shared = topology({"d": Disk("d", GIB, service=MS)}, halves, hba=Hba("h", Driver.TCMU, 1024, 2))
+    both = load("both", role("left", "l", 64), role("right", "r", 64))
+    assert bound(shared, both, both.roles["left"], "iops") == pytest.approx(2000)
+    assert allowed(shared, both).rates["left"] == pytest.approx(1000 * 4096)
+
+
 def test_a_cost_for_each_request_weighs_on_small_ones() -> None:
     slow = topology(disks(80, 80, links=("w",)), (stripe(2),), links=(Link("w", 100 * MB, cost=MS),))
     small = 64 * KIB / (0.001 + 64 * KIB / (100 * MB))

@@ -194,6 +194,12 @@ def test_bounds_and_numbers_are_constants(claim: str, control: str, kills: bool)
     assert bool(killers(of, of.claims[0])) is kills
 
 
+@pytest.mark.parametrize(("most", "kills"), [(95, True), (105, False)])
+def test_a_figure_without_a_unit_is_compared_with_one_in_hundreds(most: int, kills: bool) -> None:
+    of = model({f"{TOGETHER} / 100": ">= 1"}, {"red.together.fast.iops": f"<= {most}"})
+    assert bool(killers(of, of.claims[0])) is kills
+
+
 def test_known_failures_and_claims_for_other_kernels_are_killers() -> None:
     of = model(CLAIM)
     known = KnownFailure("< 5.17", "it is old", "https://example.org/")

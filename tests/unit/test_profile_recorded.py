@@ -70,10 +70,11 @@ def test_a_profile_is_made_once_and_read_back_as_it_was(lab: Lab) -> None:
     assert [len(folder.name) for folder in (lab.run.path.parent / recorded.FOLDER).iterdir()] == [24]
 
 
-def test_a_profile_is_of_the_window_that_was_sampled_and_names_what_was_executed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [programs.SAMPLER, programs.DISKD, programs.RECEIVE])
+def test_a_profile_is_of_the_window_that_was_sampled_and_names_what_was_executed(name: str, tmp_path: Path) -> None:
     """fio did 175 I/Os a second; the sampled window of 10.0001 s had 1,750."""
     cache = Cache(tmp_path)
-    program = programs.build(cache, programs.SAMPLER, symbols=True)
+    program = programs.build(cache, name, symbols=True)
     (main,) = (function for function in elf.functions(program) if function.name == "main")
     (segment,) = (each for each in elf.executable_segments(program) if each.address <= main.address)
     start = main.address - segment.address
@@ -92,7 +93,7 @@ def test_a_profile_is_of_the_window_that_was_sampled_and_names_what_was_executed
     assert (found.total, found.surprises) == (30, 1)
     assert [(node.function.title, node.calls, node.instructions) for node in found.nodes] == [
         ("submit", 2, 20),
-        (f"main [{programs.SAMPLER}]", 3, 10),
+        (f"main [{name}]", 3, 10),
     ]
     assert found.code == (Code("vmlinux", "submit", 0x1000, {0x10: 20}),)
 
