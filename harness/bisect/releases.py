@@ -73,10 +73,11 @@ def bisect_releases(sweeper: Extends, ends: Sweep, figure: str, tell: Tell) -> R
 
 
 def demand_figure(scenario: Scenario, figure: str) -> None:
-    """Raises Misuse for a figure (without ROLE where all roles share it) that the scenario does not measure."""
+    """Raises Misuse for a figure (without ROLE where several roles share it) that the scenario does not measure."""
     known, (arm, load, *rest) = names_of(scenario), [*figure.split(".", 2), "", ""]
-    roles = (f"{arm}.{load}.{role}.{rest[0]}" for role in known.loads.get(load, ()))
-    for text in (*roles, figure):
+    roles = known.loads.get(load, ())
+    shared = (f"{arm}.{load}.{role}.{rest[0]}" for role in roles if len(roles) > 1)
+    for text in (*shared, figure):
         try:
             ratio = parse_ratio(text, known)
         except ExpressionError as error:

@@ -163,7 +163,7 @@ _RUNTIME = Field(
 )
 _OF = Field(
     "of",
-    time(0, 24 * HOUR, step=MICROSECOND),
+    time(MICROSECOND, 24 * HOUR, step=MICROSECOND),
     "how long the machine ran the test that the load stands for, in its own time",
     "300s",
     default=0,

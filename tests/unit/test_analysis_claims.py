@@ -155,13 +155,15 @@ def test_a_line_of_a_function_that_the_kernel_does_not_have_is_skipped() -> None
 def test_a_cost_that_ticks_do_not_tell_is_skipped() -> None:
     wanted = scenario([claim(of=ratio("none.together.fast.cpu.per_io"))])
 
-    def idle(share: float) -> Verdict:
+    def idle(share: float, **iops: float) -> Verdict:
         figures = {("together", "guest", "cpu.idle"): share}
+        figures |= {("together", role, "iops"): value for role, value in iops.items()}
         return judge(wanted, [replace(each, figures={**each.figures, **figures}) for each in cells("none", 1, 1, 1)])
 
     assert idle(0.06).status is Status.SKIP
-    assert "this kernel counts idle time by ticks" in only(idle(0.06)).sentence
+    assert "idle time is known in ticks only" in only(idle(0.06)).sentence
     assert idle(0.05).status is Status.ERROR, "it was not counted at all"
+    assert idle(0.06, fast=0, slow=0).status is Status.ERROR, "no I/O has no cost"
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])

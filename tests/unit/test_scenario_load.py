@@ -182,6 +182,7 @@ def test_the_digest_covers_what_is_measured_and_judged_the_order_of_loads_and_th
         ("scheduler: none", "scheduler: none, throttle.read_iops: 0", "throttle.read_iops: expected an integer from 1"),
         ("scheduler: none", "scheduler: none, throttle.iops: 9", "throttle.iops: unknown key"),
         ("window: {ramp: 1s, runtime: 8s}\n", "", "load solo: window is missing"),
+        ("runtime: 8s}", "runtime: 8s, of: 0s}", "of: expected at least 1 us"),
         ("ramp: 1s, runtime: 8s", "ramp: 1s, runtime: 49ms", 'runtime: expected at least 50 ms, got "49ms"'),
         ("ramp: 1s, runtime: 8s", "ramp: 1, runtime: 8s", "ramp: expected a time such as 400ms or 20s, got 1"),
         ("hba.cmd_per_lun: 64", "hba.cmd_per_lun: 65", "t.yaml:10:11: arm shared: hba twa0: cmd_per_lun 65 exceeds"),

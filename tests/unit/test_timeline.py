@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from harness.bisect.releases import Releases, bisect_releases
+from harness.bisect.releases import Releases, bisect_releases, demand_figure
 from harness.bisect.releases import text as release_text
 from harness.judge.cells import Ensemble
 from harness.judge.thresholds import LARGE, SINGLE, evidence, single_share
@@ -235,3 +235,11 @@ def test_ends_that_cannot_be_bisected() -> None:
 
 def text_of(found: Releases) -> str:
     return "\n".join((*release_text(found, 12, "blklab bisect"), ""))
+
+
+def test_only_a_figure_that_roles_share_goes_without_a_role() -> None:
+    of = scenario([claim()])
+    for figure in ("none.together.cpu.per_io", "none.together.fast.iops", "none.solo.fast.cpu.per_io"):
+        demand_figure(of, figure)
+    with pytest.raises(Misuse, match=r"--figure none\.solo\.cpu\.per_io"):
+        demand_figure(of, "none.solo.cpu.per_io")

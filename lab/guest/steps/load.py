@@ -68,8 +68,7 @@ class LayFiles(Step):
     """Write the files that a load reads, before its window, and empty the page cache; ``fio`` is the load's job file.
 
     With exitall the first job that is done signals the others, and fio ends with 128 where one of them has not begun:
-    such a load has a second job file without it. One that verifies keeps its only job file: it was not seen to fail,
-    and boots of before (verified-files) stay comparable.
+    such a load has a second job file without it.
     """
 
     verb, sent = "layout", ("name",)
@@ -78,7 +77,7 @@ class LayFiles(Step):
 
     @property
     def name(self) -> str:
-        return f"{self.load}.files" if _EXITALL in self.fio and "verify=" not in self.fio else self.load
+        return f"{self.load}.files" if _EXITALL in self.fio else self.load
 
     def files(self) -> Mapping[str, str]:
         return {} if self.name == self.load else {f"{self.name}.fio": self.fio.replace(_EXITALL, "")}
