@@ -5,7 +5,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -153,8 +152,7 @@ def test_a_kit_needs_nothing_of_the_run_or_the_cache(
     shutil.rmtree(run.path)
     shutil.rmtree(cached.kernel.parent)
     if to.is_file():
-        with tarfile.open(to) as tar:
-            tar.extractall(to.parent, filter="data")
+        subprocess.run(["tar", "-xf", to, "-C", to.parent], check=True)
     assert sorted(path.name for path in to.parent.iterdir()) == sorted({"kit", name})
     done = repeat(to.parent / "kit", qemu, tmp_path / "again")
     assert done.returncode == 0, done.stderr

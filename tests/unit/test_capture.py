@@ -122,10 +122,9 @@ def test_the_archive_of_the_printed_script_gives_the_same_file(
     subprocess.run(["sh", str(script)], cwd=tmp_path, env=environment, check=True)
     archive = tmp_path / "blklab-capture.tar"
     assert _captured(tmp_path, "--from", str(archive))[1] == here
-    with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path / "unpacked", filter="data")
+    subprocess.run(["tar", "-xf", archive], cwd=tmp_path, check=True)
     with tarfile.open(archive, "w") as packed:
-        packed.add(tmp_path / "unpacked/blklab-capture", ".")
+        packed.add(tmp_path / "blklab-capture", ".")
     assert _captured(tmp_path, "--from", str(archive))[1] == here
 
 
