@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from harness.bisect.finding import ITSELF_MOVED, PARENT_MOVED, Finding, MeasuredCommit, checks, moved_by_layout
+from harness.bisect.finding import ITSELF, MOVED, PARENT, Finding, MeasuredCommit, Shift, checks, shifts
 from harness.bisect.notebook import Answer, CommitWord, Notebook, Observation, Oracle, Question, State
 from harness.bisect.repository import Commit, Repository
 from lab.base.errors import BlklabError
@@ -46,12 +46,13 @@ class Bisection:
         """A verdict repeats exactly, so it is measured again where only the layout of the code differs."""
         answers = partial(self._word, question=finding.question)
         words = list(checks(self._repository, culprit, self._wanted.bad, answers))
-        sides = {PARENT_MOVED: culprit.parents[0], ITSELF_MOVED: culprit.sha}
-        plain = [self._notes.measured(sha, what) for what, sha in sides.items()]
-        moved = [self._notes.measured(sha, what, moved=True) for what, sha in sides.items()]
-        words += [(what, finding.question.answer(seen).word) for what, seen in zip(sides, moved, strict=True)]
-        share = moved_by_layout(finding.question, plain, moved)
-        return replace(finding, culprit=culprit, checks=tuple(words), layout=share)
+        layout = list[Shift]()
+        for side, sha in ((PARENT, culprit.parents[0]), (ITSELF, culprit.sha)):
+            what = f"{side} {MOVED}"
+            plain, moved = self._notes.measured(sha, what), self._notes.measured(sha, what, moved=True)
+            words.append((what, finding.question.answer(moved).word))
+            layout += shifts(finding.question, side, plain, moved)
+        return replace(finding, culprit=culprit, checks=tuple(words), layout=tuple(layout))
 
     def _search(self, question: Question, builder: ThreadPoolExecutor) -> tuple[str, tuple[str, ...]]:
         good, bad, skipped = [self._wanted.good], [self._wanted.bad], list[str]()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The result of a bisection and its evidence."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
 
@@ -9,7 +9,7 @@ from harness.bisect.notebook import Answer, CommitWord, Observation, Question
 from harness.bisect.repository import Commit, Repository
 
 PARENT, ITSELF, REVERT = "the parent", "the commit", "the bad end with the commit reverted"
-PARENT_MOVED, ITSELF_MOVED = f"{PARENT} in another layout", f"{ITSELF} in another layout"
+MOVED = "in another layout"
 
 
 @dataclass(frozen=True)
@@ -30,20 +30,22 @@ def checks(
         yield what, word(sha, what) if sha else None
 
 
-def moved_by_layout(question: Question, plain: Sequence[Observation], moved: Sequence[Observation]) -> float | None:
-    """The largest distance of a ratio's medians between layouts, as a share of that between parent and commit.
+@dataclass(frozen=True)
+class Shift:
+    """The median ``ratio`` of a claim on a ``side``, and the one in another layout of the same code."""
 
-    None where one of them has no ratio.
-    """
-    sides = [{claim.that: median(claim.values) for claim in question.ratios(seen)} for seen in (*plain, *moved)]
-    parent, itself, *others = sides
-    if any(side.keys() != parent.keys() for side in sides) or not parent:
-        return None
-    return max(
-        abs(own[that] - other[that]) / abs(parent[that] - itself[that])
-        for own, other in zip((parent, itself), others, strict=True)
-        for that in parent
-    )
+    side: str
+    that: str
+    ratio: float
+    moved: float
+
+
+def shifts(question: Question, side: str, plain: Observation, moved: Observation) -> Iterator[Shift]:
+    """A shift for each ratio that both have."""
+    elsewhere = {claim.that: median(claim.values) for claim in question.ratios(moved)}
+    for claim in question.ratios(plain):
+        if claim.that in elsewhere:
+            yield Shift(side, claim.that, median(claim.values), elsewhere[claim.that])
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class Finding:
     """``culprit`` is None if it is one of those ``left``. ``checks`` are the results of the verification.
 
     ``confidence`` is the posterior probability of the culprit, or of those left, None where figures do not scatter;
-    ``cost`` counts measurements besides the ends. ``layout`` is how far another layout of the same code moves the
-    ratio, as a share of what the culprit does; None where it was not measured.
+    ``cost`` counts measurements besides the ends. ``layout`` has the ratios of the culprit and its parent in another
+    layout of the same code; empty where none was measured.
     """
 
     question: Question
@@ -62,7 +64,7 @@ class Finding:
     checks: tuple[tuple[str, CommitWord | None], ...] = ()
     confidence: float | None = None
     cost: int = 0
-    layout: float | None = None
+    layout: tuple[Shift, ...] = ()
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -77,8 +79,8 @@ class Finding:
             and words.get(PARENT) is CommitWord.GOOD
             and words.get(ITSELF) is CommitWord.BAD
             and words.get(REVERT) in (None, CommitWord.GOOD)
-            and words.get(PARENT_MOVED) in (None, CommitWord.GOOD)
-            and words.get(ITSELF_MOVED) in (None, CommitWord.BAD)
+            and words.get(f"{PARENT} {MOVED}") in (None, CommitWord.GOOD)
+            and words.get(f"{ITSELF} {MOVED}") in (None, CommitWord.BAD)
         )
 
 

@@ -15,7 +15,7 @@ from harness.scenario.model import Scenario
 _STYLES = {CommitWord.GOOD: "green", CommitWord.BAD: "red", CommitWord.SKIP: "yellow"}
 
 
-def print_finding(console: Console, finding: Finding, repeat: Sequence[str]) -> None:
+def print_finding(console: Console, finding: Finding, scenario: Scenario, repeat: Sequence[str]) -> None:
     short = (Column(head, no_wrap=True) for head in ("commit", "", "ratio"))
     table = Table(*short, "subject", box=None, pad_edge=False)
     for step in finding.steps:
@@ -24,14 +24,14 @@ def print_finding(console: Console, finding: Finding, repeat: Sequence[str]) -> 
         table.add_row(step.commit.sha[:12], Text(word, _STYLES[word]), _ratio(step, finding), Text(about))
     console.print(table)
     console.print()
-    for line in conclusion(finding):
+    for line in conclusion(finding, scenario):
         console.print(Text(line), soft_wrap=True)
     console.print()
     for line in repeat:
         console.print(Text(f"  {line}", "dim"), soft_wrap=True)
 
 
-def conclusion(finding: Finding) -> Iterator[str]:
+def conclusion(finding: Finding, scenario: Scenario) -> Iterator[str]:
     if finding.culprit is None:
         sure = "" if finding.confidence is None else f" with a probability of {finding.confidence:.1%}"
         yield f"Not decided: it is one of {len(finding.left)}{sure}, most of which could not be tested:"
@@ -41,6 +41,7 @@ def conclusion(finding: Finding) -> Iterator[str]:
     yield f"  by {finding.culprit.author}, {finding.culprit.date}"
     for what, word in finding.checks:
         yield f"  {what}: {word or 'cannot be made, for the revert does not apply'}"
+    yield from (f"  {line}" for line in margins(finding, scenario))
     if finding.verified:
         yield f"Verified. {_certainty(finding)}"
     else:
@@ -48,10 +49,21 @@ def conclusion(finding: Finding) -> Iterator[str]:
     yield from (f"Caution: {text}." for text in finding.cautions)
 
 
+def margins(finding: Finding, scenario: Scenario) -> Iterator[str]:
+    """How far each ratio of the culprit and its parent is from its bound, in units of what another layout moves it."""
+    bounds = {claim.that: claim.expect for claim in scenario.claims}
+    for shift in finding.layout:
+        bound, moved = bounds[shift.that], abs(shift.moved - shift.ratio)
+        away = min(abs(shift.ratio - end) for end in (bound.low, bound.high) if end is not None)
+        far = "another layout does not move it"
+        if moved:
+            far = f"{away / moved:,.3g} times as far from it as another layout moves it ({figure(moved)})"
+        yield f"{shift.side}: {figure(shift.ratio)} of {bound.text}, {far}: {shift.that}"
+
+
 def _certainty(finding: Finding) -> str:
     if finding.confidence is None:
-        moved = "" if finding.layout is None else f" by {finding.layout:.2%} of what the commit does"
-        return f"Each verdict repeats exactly; another layout of the same code moves the ratio{moved}."
+        return "Each verdict repeats exactly."
     return f"It is the culprit with a probability of {finding.confidence:.1%}, after {finding.cost} measurements."
 
 
@@ -77,6 +89,7 @@ def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str], profile: S
             "",
             *(f"- {what}: {word or 'the revert does not apply'}" for what, word in finding.checks),
             *(f"- caution: {text}" for text in finding.cautions),
+            *(f"- {line}" for line in margins(finding, scenario)),
             "",
             "It was found by a bisection" + _method(finding),
             "",

@@ -125,7 +125,7 @@ def _differential(bench: Bench, oracle: KernelOracle, finding: Finding) -> list[
 
 
 def _report(finding: Finding, scenario: Scenario, folder: Path, repeat: list[str], profile: list[str]) -> None:
-    print_finding(console_of(), finding, repeat)
+    print_finding(console_of(), finding, scenario, repeat)
     text = mail(finding, scenario, repeat, profile)
     if text:
         write_atomic(folder / "mail.txt", text.encode())

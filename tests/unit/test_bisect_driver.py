@@ -9,14 +9,17 @@ import pytest
 from harness.bisect.driver import Bisection
 from harness.bisect.finding import Finding
 from harness.bisect.notebook import ClaimSeen, CommitWord, Observation, Question, State, load_state
-from harness.bisect.report import conclusion, mail
+from harness.bisect.report import conclusion, mail, margins
 from harness.bisect.repository import Repository
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines
+from harness.scenario.ratio import parse_bound
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from tests.unit.analysis_samples import claim, scenario
 from tests.unit.history_samples import THAT, TextOracle, commit, git, history
 from tests.unit.profile_samples import AFTER, BEFORE, profile
+
+JUDGED = scenario([replace(claim(parse_bound(">= 0.5")), that=THAT)])
 
 
 def line(count: int, culprit: int, broken: tuple[int, ...] = ()) -> list[dict[str, str]]:
@@ -54,7 +57,11 @@ def test_the_culprit_is_found_and_verified(culprit: int, tmp_path: Path) -> None
     assert finding.verified
     assert finding.checks[2][1] is CommitWord.GOOD
     assert len(made.oracle.measured) <= 2 + 6 + 1 + 2
-    assert finding.layout == 0
+    assert [(shift.ratio, shift.moved) for shift in finding.layout] == [(0.995, 0.995), (0.025, 0.025)]
+    assert list(margins(finding, JUDGED)) == [
+        f"the parent: 0.9950 of >= 0.5, another layout does not move it: {THAT}",
+        f"the commit: 0.02500 of >= 0.5, another layout does not move it: {THAT}",
+    ]
 
 
 def test_a_step_that_another_layout_turns_is_not_verified(tmp_path: Path) -> None:
@@ -65,7 +72,7 @@ def test_a_step_that_another_layout_turns_is_not_verified(tmp_path: Path) -> Non
     assert dict(finding.checks)["the parent in another layout"] is CommitWord.BAD
     assert dict(finding.checks)["the commit in another layout"] is CommitWord.BAD
     assert not finding.verified
-    assert finding.layout == pytest.approx(0.6 / 0.97)
+    assert [shift.moved for shift in finding.layout] == pytest.approx([0.395, -0.575])
 
 
 def test_a_shift_by_layout_that_turns_nothing_is_said(tmp_path: Path) -> None:
@@ -73,9 +80,11 @@ def test_a_shift_by_layout_that_turns_nothing_is_said(tmp_path: Path) -> None:
     made.oracle.nudge = 0.097
     finding = made.run()
     assert finding.verified
-    assert "another layout of the same code moves the ratio by 10.00% of what the commit does" in "\n".join(
-        conclusion(finding)
-    )
+    # 0.995 and 0.025 are 0.495 and 0.475 from the bound.
+    words = (("the parent: 0.9950", "5.1"), ("the commit: 0.02500", "4.9"))
+    lines = [f"{ratio} of >= 0.5, {times} times as far from it as another layout moves it" for ratio, times in words]
+    for text in ("\n".join(conclusion(finding, JUDGED)), mail(finding, JUDGED, [])):
+        assert all(f"{line} (0.09700): {THAT}" in text for line in lines)
 
 
 def test_commits_that_do_not_build_are_skipped(tmp_path: Path) -> None:
@@ -280,7 +289,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Finding, list[str]]
 
 def test_the_conclusion_names_the_commit_and_its_checks(found: tuple[Finding, list[str]]) -> None:
     finding, commits = found
-    text = "\n".join(conclusion(finding))
+    text = "\n".join(conclusion(finding, JUDGED))
     assert f'First bad commit: {commits[5][:12]} ("change 5")' in text
     assert "the parent: good" in text
     assert "the commit: bad" in text
@@ -293,18 +302,18 @@ def test_a_finding_that_was_not_verified_says_so(found: tuple[Finding, list[str]
     assert finding.culprit is not None
     text_only = replace(finding.culprit, files=("Documentation/block/x.rst",))
     doubtful = replace(finding, culprit=text_only, checks=(*finding.checks[:2], (finding.checks[2][0], CommitWord.BAD)))
-    text = "\n".join(conclusion(doubtful))
+    text = "\n".join(conclusion(doubtful, JUDGED))
     assert "NOT verified" in text
     assert "Caution: it touches documentation only" in text
     undecided = replace(finding, culprit=None, left=(finding.steps[0].commit,))
-    assert "Not decided: it is one of 1" in "\n".join(conclusion(undecided))
-    assert mail(undecided, scenario([claim()]), []) == ""
+    assert "Not decided: it is one of 1" in "\n".join(conclusion(undecided, JUDGED))
+    assert mail(undecided, JUDGED, []) == ""
 
 
 def test_the_mail_is_ready_to_be_sent(found: tuple[Finding, list[str]]) -> None:
     finding, commits = found
     changed = differential_lines(differential(profile(BEFORE), profile(AFTER)))
-    text = mail(finding, scenario([claim()]), ["blklab run x"], changed)
+    text = mail(finding, JUDGED, ["blklab run x"], changed)
     rows = [line.split() for line in text.splitlines() if line.endswith("schedule (only after)")]
     assert rows == [["+60", "0", "->", "60", "0.00", "->", "1.00", "schedule", "(only", "after)"]]
     assert text.startswith("Subject: [REGRESSION] ")

@@ -13,7 +13,7 @@ from harness.bisect.notebook import ClaimSeen, CommitWord, Notebook, Observation
 from harness.bisect.report import conclusion, mail
 from harness.bisect.repository import Repository
 from lab.base.errors import CannotJudge
-from tests.unit.analysis_samples import claim, scenario
+from tests.unit.analysis_samples import scenario
 from tests.unit.history_samples import THAT, commit, git, history
 
 DEVIATION, SHIFT = 0.1, 0.3
@@ -74,9 +74,9 @@ def test_the_culprit_is_found_with_its_confidence(tmp_path: Path) -> None:
     assert finding.verified
     assert finding.confidence is not None and 0.99 <= finding.confidence < 1
     assert len(oracle.measured) < 48
-    text = "\n".join(conclusion(finding))
+    text = "\n".join(conclusion(finding, scenario()))
     assert "It is the culprit with a probability of 99." in text
-    assert "figures that scatter" in mail(finding, scenario([claim()]), [])
+    assert "figures that scatter" in mail(finding, scenario(), [])
 
 
 def test_commits_that_cannot_be_tested_are_left_out_or_left_over(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_commits_that_cannot_be_tested_are_left_out_or_left_over(tmp_path: Path)
     assert finding.culprit is None
     assert [left.sha for left in finding.left] == over.commits[11:14]
     assert not finding.verified
-    assert "it is one of 3 with a probability of 99." in "\n".join(conclusion(finding))
+    assert "it is one of 3 with a probability of 99." in "\n".join(conclusion(finding, scenario()))
 
 
 def test_ratios_measured_before_a_kill_count(tmp_path: Path) -> None:

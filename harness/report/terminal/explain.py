@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.limits.cost import SHORT, LoadCost
 from harness.noise import stopping_rule
-from harness.report.format import duration
+from harness.report.format import duration, plural
 from harness.report.terminal.cost import dominant
 from harness.report.terminal.topology import tree
 from harness.run.plan import guest_job
@@ -41,7 +41,7 @@ def _arms_of(scenario: Scenario, arms: Sequence[str]) -> list[Arm]:
 
 def _boots(scenario: Scenario) -> str:
     if scenario.clock is Clock.VIRTUAL:
-        return f"{scenario.seeds} seeds"
+        return plural(scenario.seeds, "seed")
     looks = ", ".join(str(look.rounds) for look in stopping_rule(scenario.seeds).looks)
     return f"{scenario.seeds} boots of each arm at most, {scenario.windows} windows each; judged after {looks}"
 
