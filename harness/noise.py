@@ -13,8 +13,6 @@ from harness.scenario.model import Bound, Status
 MOST_BATCHES = 10
 """More values than this are added up in batches of neighbours, as even as can be, which also takes drift in."""
 
-_ROUNDING = 1e-9
-
 
 @dataclass(frozen=True)
 class Interval:
@@ -46,7 +44,8 @@ def finest_level(rounds: int) -> float:
 
 def interval(values: Sequence[float], level: float) -> Interval | None:
     """None when there are too few values for ``level``."""
-    steps = math.floor(level / finest_level(len(values)) + _ROUNDING)
+    # Exact: the finest level is a power of 1/2.
+    steps = math.floor(level / finest_level(len(values)))
     if not values or not steps:
         return None
     positive = all(value > 0 for value in values)
@@ -145,7 +144,7 @@ def stopping_rule(rounds: int) -> Rule:
     left, looks = ERROR, []
     for place, number in enumerate(at):
         finest = finest_level(number)
-        level = math.floor(max(left / (len(at) - place), finest) / finest + _ROUNDING) * finest
+        level = math.floor(max(left / (len(at) - place), finest) / finest) * finest
         looks.append(Look(number, level))
         left -= level
     return Rule(ERROR, tuple(looks))

@@ -82,11 +82,9 @@ def exit_code_of(cells: Iterable[tuple[Status, int]]) -> int:
     judged = [code for status, code in every if status is not Status.SKIP]
     if judged and not any(judged):
         return EXIT_PASS
-    status = matrix_status(status for status, _ in every)
-    if status is Status.FAIL:
+    if matrix_status(status for status, _ in every) is Status.FAIL:
         return EXIT_FAIL
-    broken = (code for each, code in every if each is status and code >= EXIT_LAB_BROKEN)
-    return max([EXIT_CANNOT_JUDGE, *broken])
+    return max([EXIT_CANNOT_JUDGE, *(code for _, code in every)])
 
 
 def exit_code(status: Status, *, lab_broke: bool, only_measured: bool = False) -> int:
@@ -130,7 +128,7 @@ class Ensemble:
 
     def holding(self, bound: Bound) -> tuple[int, ...]:
         """The seeds whose value lies within ``bound``."""
-        return tuple(seed for seed, value in sorted(self.values.items()) if bound.holds(value))
+        return tuple(seed for seed, value in self.values.items() if bound.holds(value))
 
     def separate_from(self, other: "Ensemble") -> bool:
         """Whether the two ranges have no value in common: only then do two kernels differ."""
@@ -228,8 +226,6 @@ def _window(record: BootRecord, arm: Arm, own: Mapping[str, Load]) -> Figures:
 
 
 def _together(windows: Sequence[Figures]) -> Figures:
-    if len(windows) == 1:
-        return windows[0]
     keys = dict.fromkeys(key for figures in windows for key in figures)
     return {key: _mean([figures[key] for figures in windows if key in figures]) for key in keys}
 

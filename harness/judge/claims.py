@@ -325,7 +325,7 @@ def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence
 
 
 def _under_noise(rule: Rule, ensemble: Ensemble, expect: Bound, seen: Scatter | None) -> Judgement:
-    values = [value for _, value in sorted(ensemble.values.items())]
+    values = [*ensemble.values.values()]
     decision = decide(rule, values, expect)
     if decision.status is not Status.DONE:
         return Judgement(decision.status, ensemble, interval=decision.interval, scatter=seen)
@@ -336,7 +336,7 @@ def _under_noise(rule: Rule, ensemble: Ensemble, expect: Bound, seen: Scatter | 
 
 def _scatter(ratio: Ratio, evidence: Evidence, ensemble: Ensemble) -> Scatter | None:
     try:
-        return scatter([window_values(ratio, seed, evidence) for seed in sorted(ensemble.values)])
+        return scatter([window_values(ratio, seed, evidence) for seed in ensemble.values])
     except Unavailable:
         # A window without a value is left out of the mean: nothing counted is not a rate of zero.
         return None

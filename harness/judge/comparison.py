@@ -13,7 +13,6 @@ from enum import Enum, auto
 
 from harness.judge.cells import CellResult, Ensemble, compared
 from harness.judge.thresholds import LARGE, SINGLE, NullEvidence, kind
-from harness.scenario.model import Status
 
 LEAST_SEEDS = 2
 
@@ -142,5 +141,5 @@ def _ensembles(
 def _reasons(arm: str, *sides: Sequence[CellResult]) -> Iterator[str]:
     for cells in sides:
         for cell in cells:
-            if cell.arm == arm and cell.status is not Status.PASS and cell.reasons:
+            if cell.arm == arm and cell.reasons:
                 yield f"{cell.status}: {'; '.join(cell.reasons)}"

@@ -151,11 +151,10 @@ def above_bound(ratio: Ratio, ensemble: Ensemble, evidence: Evidence) -> str:
     """
     left, right = ratio.left, ratio.right
     seed, highest = max(ensemble.values.items(), key=lambda value: value[1])
-    if right is None or right.kind != BOUND or left.kind in (BOUND, NUMBER) or highest <= ABOVE_BOUND:
+    if right is None or right.kind != BOUND or left.path[:3] != right.path[:3] or highest <= ABOVE_BOUND:
         return ""
     name, load, role, metric = right.path
-    prefix = left.path[3].removesuffix(metric)
-    if metric not in ("iops", "bw") or left.path[:3] != right.path[:3] or prefix not in ("", "members."):
+    if metric not in ("iops", "bw") or left.path[3].removesuffix(metric) not in ("", "members."):
         return ""
     arm, window = evidence.scenario.arms[name], evidence.scenario.loads[load]
     figures = evidence.cells[name, seed].figures

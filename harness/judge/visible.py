@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 
 from harness.judge.cells import CellResult
 from harness.judge.operands import Evidence, Figure, figure_of, operands
@@ -125,10 +126,11 @@ def jobs(load: Load) -> int:
 
 def reached(load: Load, role: Role, figures: Figures) -> float | None:
     """The share of a buffered role's bytes that its device moved from ramp to window's end; None where not known."""
-    moved = figures.get((load.name, role.name, "total_ios"), 0.0) * role.bs
     counted = [figures.get((load.name, role.name, f"{where}.sectors")) for where in ("disk", "members")]
     sectors = [each for each in counted if each is not None]
-    return max(sectors) * _SECTOR / moved if moved and sectors and not role.direct else None
+    if role.direct or not sectors or not (ios := figures.get((load.name, role.name, "total_ios"))):
+        return None
+    return max(sectors) * _SECTOR / (ios * role.bs)
 
 
 def _cached(role: str, share: float) -> str:
@@ -144,15 +146,15 @@ def unseen(scenario: Scenario, cells: Iterable[CellResult]) -> str:
 
 def _waiting(scenario: Scenario, cells: Sequence[CellResult]) -> str:
     """The waiting of parallel jobs that took turns on a busy CPU."""
-    windows = (
-        (cell.figures.get((load.name, GUEST, IDLE), 1.0), cell.arm, load)
+    busy = [
+        (idle, cell.arm, load)
         for cell in cells
         for load in scenario.loads.values()
-        if jobs(load) > 1
-    )
-    idle, arm, load = min(windows, key=lambda window: window[0], default=(1.0, "", None))
-    if load is None or idle >= LEAST_IDLE or scenario.clock is not Clock.VIRTUAL:
+        if jobs(load) > 1 and (idle := cell.figures.get((load.name, GUEST, IDLE), inf)) < LEAST_IDLE
+    ]
+    if not busy or scenario.clock is not Clock.VIRTUAL:
         return ""
+    idle, arm, load = min(busy, key=lambda window: window[0])
     several = scenario.arms[arm].topology.processors.several
     counted = "blklab sharing counts them" if several else "machine: {cpus: N} and blklab sharing count them"
     return (
@@ -169,7 +171,7 @@ def _in_cache(scenario: Scenario, cells: Sequence[CellResult]) -> str:
         for role in load.roles.values()
         if (share := reached(load, role, cell.figures)) is not None and share < REACHED
     )
-    share, arm, load, role = min(shares, default=(1.0, "", "", ""))
+    share, arm, load, role = min(shares, default=(inf, "", "", ""))
     return f"a device under a page cache that does not fill: in {arm}, {load} {_cached(role, share)}" if role else ""
 
 

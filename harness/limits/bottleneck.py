@@ -157,7 +157,7 @@ class Alteration:
     says: str
     arm: Arm
     load: Load
-    named: bool = False
+    named: bool
     times: float = 1.0
     refused: str = ""
 

@@ -327,7 +327,7 @@ def _selectors(topology: Topology, way: _Way, use: LoadUse, tight: set[str]) -> 
 
 def _has_room(topology: Topology, path: str, use: LoadUse, tight: set[str]) -> bool:
     links = topology.links_below(path)
-    return bool(links) and all(link not in tight and use.links.get(link, 1.0) < ROOM for link in links)
+    return bool(links) and all(link not in tight and use.links.get(link, inf) < ROOM for link in links)
 
 
 def _cpu(use: LoadUse) -> Element:
@@ -385,7 +385,7 @@ def _host(tags: _Tags, use: LoadUse, luns: Sequence[str]) -> Element:
     share, says = held.mean / tags.can_queue, _says_held(held, tags.can_queue)
     waited_for = sum(tags.demand.values()) > tags.can_queue
     wanting = [lun for lun, wanted in tags.demand.items() if wanted > tags.fair and lun in luns]
-    if tags.fair < min(tags.own, tags.can_queue) and wanting:
+    if tags.fair < tags.own and wanting:
         fullest = max(wanting, key=lambda lun: use.luns[lun].mean)
         if use.luns[fullest].mean / tags.fair > share:
             share, waited_for = use.luns[fullest].mean / tags.fair, True

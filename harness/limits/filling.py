@@ -21,7 +21,6 @@ _SAME = 1e-9
 _UNIT = 1 << 10
 """Capacities are whole numbers of bytes/1024 per second, so that flows are exact."""
 _CUT_SLACK = 1e-6
-_ROUNDS = 100
 _HALVINGS = 10
 _DREAM = 1e30
 
@@ -191,13 +190,13 @@ def _highest(state: _State, level: float) -> tuple[float, set[FlowElement], set[
     highest = max(min(levels.values(), default=_DREAM), level)
     tight = {element for element, each in levels.items() if each <= highest * (1 + _SAME)}
     blocked: set[str] = set()
-    for _ in range(_ROUNDS if state.choices else 0):
+    while state.choices:
         cut, behind = _smallest_cut(state, highest)
-        lower = _level_of(state, cut, behind)
+        lower = max(_level_of(state, cut, behind), level)
         if lower >= highest * (1 - _CUT_SLACK):
             break
-        highest = max(lower, level)
-        tight, blocked = cut, {state.choices[number][0].name for number in behind}
+        highest, tight = lower, cut
+        blocked = {state.choices[number][0].name for number in behind}
     return highest, tight, blocked
 
 

@@ -122,9 +122,8 @@ class LoadPlan:
             else:
                 for element, each in ways[0].items():
                     fixed[element] = fixed.get(element, 0.0) + part.share * each
-        if role.direct:
-            fixed[FlowElement(FlowKind.DEPTH, role.name, role.iodepth)] = self._latency(role) / role.bs
-        fixed = {element: use for element, use in fixed.items() if use}
+        if role.direct and (latency := self._latency(role)):
+            fixed[FlowElement(FlowKind.DEPTH, role.name, role.iodepth)] = latency / role.bs
         if not fixed and not choices:
             raise Misuse(
                 f"the topology sets no bound for {role.bs} bytes at a time on disk {role.disk}",
@@ -183,7 +182,7 @@ class LoadPlan:
     def _lun_queue(self, role: Role, lun: Lun) -> FlowElement:
         hba = self._topology.hbas[lun.hba]
         active = sum(self._topology.luns[name].hba == hba.name for name in self._active) if hba.shares_tags else 1
-        tags = min(hba.cmd_per_lun, fair_share(hba.tags, active), int(self._queue.get("nr_requests", 1 << 30)))
+        tags = min(hba.cmd_per_lun, fair_share(hba.tags, active), int(self._queue.get("nr_requests", hba.tags)))
         tags = hba.tags if self._devices else tags
         return FlowElement(FlowKind.LUN, lun.name, tags, role.name if self._private else "")
 

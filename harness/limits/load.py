@@ -61,7 +61,7 @@ def implied(scenario: Scenario) -> Iterator[Refused]:
         edges = [edge for place, other in premises for edge in _edges(scenario, other.ratio, other.expect, place)]
         used = _entries_behind(list(_edges(scenario, entry.ratio, entry.expect, number)), edges)
         if used is not None:
-            by = "; ".join(entries[other].ratio.text for other in sorted(used))
+            by = "; ".join(other.ratio.text for place, other in enumerate(entries) if place in used)
             is_claim = isinstance(entry, Claim)
             index = number if is_claim else scenario.controls.index(entry)
             section, what = (CLAIMS, "claim") if is_claim else (CONTROLS, "control")
@@ -75,20 +75,20 @@ def _vacuous(scenario: Scenario) -> Iterator[Refused]:
     for section, entries in both.items():
         for index, entry in enumerate(entries):
             wanted = list(_edges(scenario, entry.ratio, entry.expect, index))
-            known = [edge for operand in (entry.ratio.left, entry.ratio.right) for edge in _nature(operand)]
+            known = [edge for operand in (entry.ratio.left, entry.ratio.right) for edge in _nature(operand, index)]
             if _entries_behind(wanted, known) is not None:
                 remedy = "name the bound that separates a kernel with the fault from one without"
                 yield Refused(section, index, f'"{entry.expect.text}" holds on every kernel', remedy)
 
 
-def _nature(operand: Operand | None) -> Iterator[_Edge]:
+def _nature(operand: Operand | None, entry: int) -> Iterator[_Edge]:
     """What is true of a figure whatever is measured."""
     if operand is not None and operand.kind in (FIGURE, BASELINE):
         name, metric = ".".join((operand.kind, *operand.path)), operand.path[3]
         if metric in METRICS and METRICS[metric].unit == "ns" and not metric.startswith("slat"):
-            yield _Edge(name, _ONE, 0.0, open=False, entry=-1)
+            yield _Edge(name, _ONE, 0.0, open=False, entry=entry)
         if metric in SHARES or metric.endswith(".none"):
-            yield _Edge(_ONE, name, 0.0, open=False, entry=-1)
+            yield _Edge(_ONE, name, 0.0, open=False, entry=entry)
 
 
 def _is_premise(premise: Claim | Control, entry: Claim | Control) -> bool:

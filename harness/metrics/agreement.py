@@ -6,6 +6,7 @@ itself, or whose I/Os wait long, leaves room for other counts.
 """
 
 from collections.abc import Iterator, Mapping
+from math import nan
 
 from harness.metrics.figures import Figures
 from harness.metrics.occupancy import read_handler
@@ -38,7 +39,7 @@ def disagreements(files: Mapping[str, bytes], arm: Arm, load: Load, figures: Fig
 def _latencies(load: Load, role: Role, figures: Figures) -> Iterator[str]:
     """I/Os of one slot of the queue come one after another; the first and the last reach out of the window."""
     ios, mean, longest, ran = (
-        figures.get((load.name, role.name, metric), 0.0) for metric in ("total_ios", "lat.mean", "lat.max", "runtime")
+        figures.get((load.name, role.name, metric), nan) for metric in ("total_ios", "lat.mean", "lat.max", "runtime")
     )
     slots = role.iodepth * len(role.disks)
     if ios * mean > slots * (max(ran, load.runtime) + 2 * longest) * _ROUNDING:

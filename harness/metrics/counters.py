@@ -91,9 +91,8 @@ def _disks(sections: Mapping[str, str], file: str) -> dict[str, tuple[int, ...]]
         raise MeasurementError(file, f"section {_DISKSTATS} is missing")
     table, count = {}, len(_OLD_FIELDS)
     for line in filter(str.strip, sections[_DISKSTATS].splitlines()):
-        _, _, name, *values = [*line.split(), "", "", ""][: len(_DISK_FIELDS) + 3]
-        while values and not values[-1]:
-            values.pop()
+        _, _, name, *padded = [*line.split(), "", "", ""]
+        values = [*filter(None, padded)]
         if len(values) < count or not all(value.isdecimal() for value in values):
             raise MeasurementError(file, f"{_DISKSTATS} row {name} does not hold {count} counters")
         table[name] = tuple(map(int, values))

@@ -86,8 +86,8 @@ def handled_figures(
     window = read_handler(before, after, load.name)
     for role in load.roles.values():
         below = {lun for disk in role.disks for lun in topology.leaves(disk)}
-        if missing := sorted(below - window.paths.keys()):
-            raise MeasurementError(f"{load.name}.after.disks.json", f"the handler counted nothing for {missing[0]}")
+        if missing := below - window.paths.keys():
+            raise MeasurementError(f"{load.name}.after.disks.json", f"the handler counted nothing for {min(missing)}")
         paths = [window.paths[lun] for lun in below]
         yield (load.name, role.name, "members.bw"), sum(path.bytes for path in paths) / window.time * _SECOND
         yield (load.name, role.name, "members.iops"), sum(path.requests for path in paths) / window.time * _SECOND

@@ -336,6 +336,6 @@ def mean_use(uses: Sequence[LoadUse]) -> LoadUse:
 
 
 def _mean_held(all_held: Sequence[Held]) -> Held:
-    values = sorted({value for held in all_held for value in held.shares})
+    values = dict.fromkeys(value for held in all_held for value in held.shares)
     shares = {value: fmean(held.shares.get(value, 0.0) for held in all_held) for value in values}
     return Held(fmean(held.mean for held in all_held), shares)

@@ -16,6 +16,7 @@ from lab.topology.model import StackKind, Topology
 FILE = "readback"
 _DEVICE = "device"
 _FIELDS = 3
+_TRIED_ROW = re.compile(r"([^\t]*)\t[^\t]*\t([01])\t([0-9]+)")
 # The scheduler is set first: where its file is not there, neither is the disk.
 _ABSENT = re.compile(rf"queue\.(iosched/|(?!scheduler))(\S+)\[\S+\]: {NOTHING_THERE} ")
 _MANAGED = re.compile(rf"hba\.interrupts\[(\S+)\]: {ROUTED_BY_KERNEL} ([0-9]+) ")
@@ -45,11 +46,10 @@ def read_tried(data: bytes) -> dict[tuple[str, str, str], float]:
     """Figures ``("tried", "accepted" | "effective", knob)``. Raises MeasurementError."""
     figures = {}
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
-        knob, _, accepted, value, *rest = [*line.split("\t"), *[""] * 4][: max(4, line.count("\t") + 1)]
-        if rest or accepted not in {"0", "1"} or not value.isdecimal():
+        if not (row := _TRIED_ROW.fullmatch(line)):
             raise MeasurementError(TRIED, f'line {number} is not a knob, a path, 0 or 1, and a number: "{line}"')
-        figures[TRIED, "accepted", knob] = float(accepted)
-        figures[TRIED, "effective", knob] = float(value)
+        figures[TRIED, "accepted", row[1]] = float(row[2])
+        figures[TRIED, "effective", row[1]] = float(row[3])
     return figures
 
 

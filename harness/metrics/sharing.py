@@ -168,7 +168,7 @@ def sharing_figures(
     load: Load,
     samples: Samples,
     figures: Mapping[tuple[str, str, str], float],
-    names: Names | None = None,
+    names: Names,
 ) -> Iterator[tuple[tuple[str, str, str], float]]:
     """Figures of ``guest``, and of each role that has CPUs to itself; nothing where no I/Os are.
 
@@ -182,7 +182,7 @@ def sharing_figures(
     for metric, value in _figures(sharing, frozenset(sharing.cpus), sum(done.values())):
         yield (load.name, GUEST, metric), value
     if len(sharing.cpus) > 1:
-        for name, places in (names or {}).items():
+        for name, places in names.items():
             for metric, value in _line_figures(sharing, places, sum(done.values())):
                 yield (load.name, GUEST, f"line.{name}.{metric}"), value
     for name, cpus in own.items():
@@ -212,7 +212,7 @@ def _is_of(line: CacheLine, place: SymbolPart, bases: Iterable[int]) -> bool:
 
 
 def _figures(sharing: Sharing, cpus: frozenset[int], ios: float) -> Iterator[tuple[str, float]]:
-    counts = [sharing.cpus[cpu] for cpu in sorted(cpus) if cpu in sharing.cpus]
+    counts = [count for cpu, count in sharing.cpus.items() if cpu in cpus]
     if len(sharing.cpus) > 1:
         yield "lines.seen", sum(line.seen(cpus) for line in sharing.lines) / ios
         yield "lines.footprint", sum(line.footprint(cpus) for line in sharing.lines) / ios

@@ -217,5 +217,5 @@ def _shared_objects(vmlinux: bytes) -> Iterator[bytes]:
     at = vmlinux.find(b"\x7fELF\x02\x01\x01", 1)
     while at >= 0:
         if vmlinux[at + 16 : at + 20] == _SHARED_OBJECT:
-            yield vmlinux[at : at + (1 << 16)]
+            yield vmlinux[at:]
         at = vmlinux.find(b"\x7fELF\x02\x01\x01", at + 1)

@@ -95,10 +95,10 @@ def _with_shifts(changes: Sequence[FunctionChange], callers: Mapping[Function, F
     for change in changes:
         if change.note and change.function in callers:
             by_caller[callers[change.function]].append(change)
-    for caller in sorted(by_caller):
+    for caller, candidates in by_caller.items():
         if caller not in left or left[caller].note:
             continue
-        for inlined in _shifts(left[caller], by_caller[caller]):
+        for inlined in _shifts(left[caller], candidates):
             host = left[caller]
             before = host.before + Cost(0, inlined.before.instructions)
             after = host.after + Cost(0, inlined.after.instructions)
@@ -113,7 +113,7 @@ def _shifts(caller: FunctionChange, candidates: Iterable[FunctionChange]) -> lis
     by_fit = sorted(opposite, key=lambda change: abs(change.delta + caller.delta))
     for group in (opposite, *([change] for change in by_fit)):
         moved = sum((change.delta for change in group), Fraction())
-        if group and abs(moved + caller.delta) <= _SAME * abs(moved):
+        if abs(moved + caller.delta) <= _SAME * abs(moved):
             return group
     return []
 

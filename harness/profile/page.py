@@ -95,7 +95,7 @@ def _box(frame: Frame, left: float, width: float, depth: int, side: int, *, sing
     old, new = frame.costs
     what = f"{whole(frame.costs[side]):,}" if single else f"{whole(old):,} -> {whole(new):,} ({whole(new - old):+,})"
     letters = int((width - 4) / _LETTER)
-    name = frame.name if len(frame.name) <= letters else frame.name[: max(0, letters - 1)] + "~"
+    name = frame.name if len(frame.name) <= letters else frame.name[: letters - 1] + "~"
     text = f'<text x="{left + 3:.1f}" y="{depth * _ROW + 12}">{escape(name)}</text>' if letters > 2 else ""  # noqa: PLR2004
     only = "" if single or frame.costs[1 - side] else ' class="only"'
     return (

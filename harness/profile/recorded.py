@@ -51,7 +51,7 @@ class ProfiledCell:
     seed: int = 1
 
 
-def parse_cell(run: RunFolder, text: str, seed: int = 1) -> ProfiledCell:
+def parse_cell(run: RunFolder, text: str, seed: int) -> ProfiledCell:
     """The cell that ``ARM.LOAD`` names. Raises Misuse."""
     for arm in run.facts.arms:
         if text.startswith(f"{arm}.") and text.removeprefix(f"{arm}.") in run.scenario.loads:
@@ -77,7 +77,7 @@ def _costs(run: RunFolder, seed: int) -> dict[ProfiledCell, float]:
     costs = {}
     for result in results_of(run):
         for (load, _, metric), value in result.figures.items():
-            if metric == PER_IO and result.seed == seed and value and load in run.scenario.loads:
+            if metric == PER_IO and result.seed == seed and value:
                 costs[ProfiledCell(result.arm, load, seed)] = value
     return costs
 
@@ -205,7 +205,7 @@ def _vmlinux(kernel: Kernel) -> bytes:
 
 
 def _write(path: Path, profile: Profile) -> None:
-    functions = sorted({node.function for node in profile.nodes})
+    functions = [*dict.fromkeys(node.function for node in profile.nodes)]
     numbers = {function: number for number, function in enumerate(functions)}
     document = {
         "schema": SCHEMA,

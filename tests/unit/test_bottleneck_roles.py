@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from harness.commands.common.options import SCENARIOS
-from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck, bottleneck, by_role, changes
+from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck, _adaptive, bottleneck, by_role, changes
+from harness.limits.elements import Element, ElementKind
 from harness.limits.limits import arm_bound
 from harness.metrics.occupancy import DiskTime, Held, LoadUse
 from harness.report.terminal.bottleneck import folded_lines, sentences
@@ -14,6 +15,7 @@ from harness.scenario.load import load_scenario
 from harness.scenario.model import Role
 from lab.topology.model import Link
 from tests.unit.bottleneck_samples import each, held, scenario, use
+from tests.unit.test_bottleneck import TWO, bucket_load
 
 
 @pytest.mark.parametrize(("held_each", "label", "reached"), [(32, NOTHING, 0.5), (63, "hba.port0.can_queue", 63 / 64)])
@@ -198,3 +200,33 @@ def test_a_load_without_a_bound_has_a_bottleneck_and_no_share() -> None:
         arm, load, [LoadUse(0.0, {}, {}, dict.fromkeys(luns, held(0)), hosts)], dict.fromkeys(load.roles, 1e6)
     )
     assert (found.label, found.load, found.reached) == ("cpu", load.name, None)
+
+
+def test_no_element_is_fuller_than_full() -> None:
+    """Buckets of 250 and 2,000 I/Os a second, a pace of 100, and 70 requests at LUNs of 8 for jobs of 64."""
+    arm, load = bucket_load(rate_iops="100")
+    many = replace(TWO, luns={name: held(70) for name in TWO.luns}, hosts={"loop": held(140)})
+    found = bottleneck(arm, load, [many], {"hog": 300 * 4096, "victim": 2400 * 4096})
+    kinds = (ElementKind.DISK, ElementKind.LUN_DEPTH, ElementKind.PACE, ElementKind.IODEPTH)
+    assert [element.share for kind in kinds for element in found.elements if element.kind is kind] == [1.0] * 4
+    of = load_scenario("low-iops-limit", search=SCENARIOS)
+    over = bottleneck(of.arms["hundred"], of.loads["read"], [ONE], {"reader": 110 * 4096})
+    assert over.binding is not None and (over.binding.share, over.binding.figure) == (1.0, "110 of 100 riops")
+
+
+def test_many_names_are_one_and_a_number_and_what_is_idle_is_not_listed() -> None:
+    names = ("a" * 8, "b" * 6), ("a" * 8, "b" * 7), ("c" * 17,)
+    full, long, one = (Element(ElementKind.DISK, each, 0.5, False, "") for each in names)
+    assert [each.short for each in (full, long, one)] == [
+        f"disk.{'a' * 8}, {'b' * 6}",
+        f"disk.{'a' * 8} +1",
+        f"disk.{'c' * 17}",
+    ]
+    idle = Element(ElementKind.CPU, (), 0.0, False, "")
+    assert Bottleneck("arm", "load", None, (one, idle)).figure == f"fullest: disk.{'c' * 17} 50 %"
+
+
+def test_a_path_of_a_thousandth_of_the_rate_has_the_least_weight() -> None:
+    topology = scenario("selector").arms["round-robin"].topology
+    links = {**topology.links, "slow": replace(topology.links["slow"], rate=topology.links["fast"].rate // 1000)}
+    assert _adaptive(replace(topology, links=links), topology.stacks["m0"]).throughput == (100, 1)

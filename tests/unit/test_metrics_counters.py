@@ -67,6 +67,11 @@ LATER = reading(2, "2 2 2 2 2 2 2 2")
     [
         (reading(9, "0 0 0 0 0 0 0 0"), LATER, "went backwards"),
         (GOOD, reading(2, "2 2 2 2 2 2 2 2", "sdb"), "came or went in the window: sda, sdb"),
+        (
+            GOOD,
+            GOOD + b"".join(ROW.format(1).replace("sda", f"sd{each}").encode() + b"\n" for each in "fedcb"),
+            "came or went in the window: sdb, sdc, sdd, sde, sdf",
+        ),
         (GOOD, b"== /proc/stat\ncpu 2 2 2 2 2 2 2 2\n", "section /proc/diskstats is missing"),
         (b"stray\n" + GOOD, LATER, "before the first section"),
         (GOOD + GOOD, LATER, "appears twice"),

@@ -96,6 +96,9 @@ def test_rates_and_seeks_at_the_disks_are_those_of_the_window_alone() -> None:
         list(
             handled_figures({name: data.replace(b'"alone"', b'"gone"') for name, data in files.items()}, both, topology)
         )
+    others = {name: data.replace(b'"right"', b'"r"').replace(b'"left"', b'"l"') for name, data in files.items()}
+    with pytest.raises(MeasurementError, match="counted nothing for left"):
+        list(handled_figures(others, both, topology))
     after = json.loads(AFTER)
     after["disks"]["left"]["seeks"] = 458
     files = {"together.before.disks.json": BEFORE, "together.after.disks.json": json.dumps(after).encode()}

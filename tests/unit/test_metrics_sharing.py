@@ -203,7 +203,7 @@ def figures(*roles: Role, iops: tuple[float, ...] = (10.0, 30.0)) -> dict[str, d
     own = load("pair", *roles)
     done = {("pair", each.name, "iops"): rate for each, rate in zip(roles, iops, strict=True)}
     by_name: dict[str, dict[str, float]] = {}
-    for (name, who, metric), value in sharing_figures(read_sharing(DATA, FILE), own, WINDOW, done):
+    for (name, who, metric), value in sharing_figures(read_sharing(DATA, FILE), own, WINDOW, done, {}):
         assert name == "pair"
         by_name.setdefault(who, {})[metric] = value
     return by_name
@@ -240,7 +240,7 @@ def test_a_role_on_two_disks_has_those_of_its_cpus() -> None:
 def test_one_cpu_shares_no_lines() -> None:
     data = DATA[: DATA.index(b"cpu 1")]
     own = load("pair", on("a", "0"))
-    found = dict(sharing_figures(read_sharing(data, FILE), own, WINDOW, {("pair", "a", "iops"): 10.0}))
+    found = dict(sharing_figures(read_sharing(data, FILE), own, WINDOW, {("pair", "a", "iops"): 10.0}, {}))
     assert found["pair", "a", "locks"] == 0.8
     assert {metric for _, _, metric in found} == {"atomics", "locks", "locks.held", "instructions"}
 

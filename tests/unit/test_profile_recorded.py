@@ -106,8 +106,8 @@ def test_a_profiled_boot_with_other_results_is_refused(lab: Lab) -> None:
 
 
 def test_a_boot_that_cannot_be_repeated_is_not_profiled(lab: Lab) -> None:
-    lab.fingerprint["base"] = "another archive"
-    with pytest.raises(CannotJudge, match="base differ"):
+    lab.fingerprint |= dict.fromkeys(("base", "job", "kernel", "more", "runner"), "another")
+    with pytest.raises(CannotJudge, match=r": base, job, kernel, more, runner differ"):
         lab.profile()
     assert lab.boots == 0
 
@@ -115,9 +115,9 @@ def test_a_boot_that_cannot_be_repeated_is_not_profiled(lab: Lab) -> None:
 def test_a_cell_is_named_by_arm_and_load_and_a_seed_that_was_not_run_is_refused(lab: Lab) -> None:
     with pytest.raises(Misuse, match="has no seed 7"):
         lab.profile(replace(CELL, seed=7))
-    assert parse_cell(lab.run, "none.together") == CELL
+    assert parse_cell(lab.run, "none.together", 1) == CELL
     with pytest.raises(Misuse, match=r"no cell together(?s:.*)none\.together"):
-        parse_cell(lab.run, "together")
+        parse_cell(lab.run, "together", 1)
 
 
 def test_a_boot_that_is_not_complete_or_was_skipped_and_a_load_without_samples_have_no_profile(

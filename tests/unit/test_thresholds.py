@@ -364,7 +364,7 @@ def test_a_claim_nearer_to_its_bound_than_layout_moves_it_is_marked_everywhere()
 
 def test_a_shipped_claims_own_ratio_decides_where_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     model, results = scenario([claim()]), sample_cells("none", 95.0, 99.0, 99.0)
-    for layout, marked in ((0.05, False), (0.06, True)):
+    for layout, marked in ((0.05, False), (0.95 / 0.9 - 1, False), (0.06, True)):
         own = {"sample": {claim().ratio.text: (0.99, layout)}}
         monkeypatch.setattr("harness.judge.claims.claim_layouts", lambda own=own: own)
         assert bool(judge(model, results).claims[0].layout) is marked
