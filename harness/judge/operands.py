@@ -116,8 +116,7 @@ def _cell_value(figure: Figure, seed: int, cells: Cells, where: str) -> float:
     if cell is None:
         raise Unavailable(Status.MISS, f"{where}arm {figure.arm} under seed {seed} was not measured")
     if cell.status is not Status.PASS:
-        reasons = "; ".join(cell.reasons) or "no reason was recorded"
-        raise Unavailable(cell.status, f"{where}arm {figure.arm}: {reasons}")
+        raise Unavailable(cell.status, f"{where}arm {figure.arm}: {'; '.join(cell.reasons)}")
     value = cell.figures.get((figure.load, figure.role, figure.metric))
     symbol = named_line(figure.metric)[0]
     if value is None and symbol and (figure.load, figure.role, "lines.seen") in cell.figures:

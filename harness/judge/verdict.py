@@ -253,7 +253,7 @@ def _diagnosis(entry: Diagnosed) -> dict[str, Any]:
 def _ensemble(ensemble: Ensemble | None) -> dict[str, Any] | None:
     if ensemble is None:
         return None
-    by_seed = {str(seed): value for seed, value in sorted(ensemble.values.items())}
+    by_seed = {str(seed): value for seed, value in ensemble.values.items()}
     return {**_fields(ensemble, "low", "median", "high"), "by_seed": by_seed}
 
 

@@ -92,10 +92,9 @@ def fill(flows: Sequence[Flow]) -> Filled:
     """The max-min fair rates of flows of which each goes through something."""
     rates: dict[str, float] = {}
     full: set[FlowElement] = set()
-    level = 0.0
     while waiting := [flow for flow in flows if flow.name not in rates]:
         state = _State(flows, rates)
-        level, tight, blocked = _highest(state, level)
+        level, tight, blocked = _highest(state)
         held = [flow for flow in waiting if flow.name in blocked or not tight.isdisjoint(flow.fixed)] or waiting
         rates.update({flow.name: level * flow.pace for flow in held})
         full |= tight
@@ -184,15 +183,15 @@ def _whole(rate: float) -> int:
     return max(0, round(rate * _UNIT))
 
 
-def _highest(state: _State, level: float) -> tuple[float, set[FlowElement], set[str]]:
+def _highest(state: _State) -> tuple[float, set[FlowElement], set[str]]:
     """The level at which something is full, what that is, and the flows that it blocks by their choices."""
     levels = {element: state.free[element] / rise for element, rise in state.rise.items() if rise > 0}
-    highest = max(min(levels.values(), default=_DREAM), level)
+    highest = min(levels.values(), default=_DREAM)
     tight = {element for element, each in levels.items() if each <= highest * (1 + _SAME)}
     blocked: set[str] = set()
     while state.choices:
         cut, behind = _smallest_cut(state, highest)
-        lower = max(_level_of(state, cut, behind), level)
+        lower = _level_of(state, cut, behind)
         if lower >= highest * (1 - _CUT_SLACK):
             break
         highest, tight = lower, cut

@@ -152,7 +152,7 @@ class LoadPlan:
 
     def _access(self, role: Role) -> Access:
         start, whole = parse_size(role.options.get("offset", "0")), self._topology.region(role.disk).size
-        size = parse_size(role.options["size"]) if "size" in role.options else max(whole - start, 1)
+        size = parse_size(role.options["size"]) if "size" in role.options else whole - start
         reads = share_of_reads(role)
         return Access(start, size, self._transfer(role, reads), role.rw in SEQUENTIAL, reads)
 
@@ -228,7 +228,7 @@ class LoadPlan:
         """Seconds that a request takes on this way when no other is there."""
         disk = self._topology.disks[way.disk]
         if disk.rate is None:
-            return (disk.service or 0) / _NS
+            return disk.service / _NS if disk.service else 0.0
         if driver_of(disk, self._topology) not in SERIAL:
             return 0.0
         links = (self._topology.links[name] for name in self._topology.path(way.lun, way.disk))

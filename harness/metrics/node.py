@@ -16,7 +16,6 @@ class MeasurementError(CannotJudge):
     def __init__(self, file: str, what: str, *, remedy: str = "") -> None:
         super().__init__(printable(f"{file}: {what}"), remedy=remedy)
         self.file = file
-        self.what = what
 
 
 def sent(files: Mapping[str, bytes], name: str, remedy: str = "look at console.txt of this boot") -> bytes:

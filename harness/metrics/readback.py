@@ -2,7 +2,6 @@
 """What the guest read back after set-up: settings with their effective values, device names, dm tables."""
 
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -121,12 +120,12 @@ def repeat_counts(table: str, file: str) -> set[int]:
     try:
         for _ in range(2):
             # Features, then the hardware handler: a number of words, and these words.
-            deque(islice(words, int(next(words))), 0)
+            list(islice(words, int(next(words))))
         counts: set[int] = set()
         groups, _ = int(next(words)), next(words)
         for _ in range(groups):
             next(words)
-            deque(islice(words, int(next(words))), 0)
+            list(islice(words, int(next(words))))
             paths, arguments = int(next(words)), int(next(words))
             for _ in range(paths):
                 _, *values = (next(words) for _ in range(1 + arguments))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From addresses to functions: the kernel's by its symbols, those of programs by their machine code."""
 
+import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.profile.model import KERNEL_IMAGE, Code, Context, Cost, Function, PathNode
@@ -123,8 +124,7 @@ class Mapped:
     base: int
 
 
-def find_images(blocks: Sequence[UserBlock], images: Iterable[Image]) -> Mapping[UserBlock, Mapped]:
-    images = tuple(images)
+def find_images(blocks: Sequence[UserBlock], images: Sequence[Image]) -> Mapping[UserBlock, Mapped]:
     places: dict[UserBlock, Mapped] = {}
     for block in sorted(blocks, key=lambda block: (-len(block.data), block.address, block.data)):
         if block in places:
@@ -156,10 +156,11 @@ def _bases(block: UserBlock, image: Image) -> Iterator[int]:
 
 
 NO_NAME = "(no symbol)"
-_SHARED_OBJECT = b"\x03\x00\x3e\x00"  # e_type ET_DYN, e_machine EM_X86_64
+_SHARED_OBJECT = re.compile(rb"(?!\A)\x7fELF\x02\x01\x01.{9}\x03\x00\x3e\x00", re.DOTALL)
+"""A 64-bit one (e_type ET_DYN, e_machine EM_X86_64) within the kernel's image: its vDSO."""
 
 
-def nodes_of(window: CountedWindow, symbols: Sequence[Symbol], images: Iterable[Image]) -> tuple[PathNode, ...]:
+def nodes_of(window: CountedWindow, symbols: Sequence[Symbol], images: Sequence[Image]) -> tuple[PathNode, ...]:
     """The profile's nodes, parents first. What belongs to no function is left out."""
     return (*_kernel_nodes(window, symbols), *_user_nodes(window.blocks, images))
 
@@ -192,7 +193,7 @@ def code_of(window: CountedWindow, symbols: Sequence[Symbol]) -> tuple[Code, ...
     )
 
 
-def _user_nodes(blocks: Sequence[UserBlock], images: Iterable[Image]) -> Iterator[PathNode]:
+def _user_nodes(blocks: Sequence[UserBlock], images: Sequence[Image]) -> Iterator[PathNode]:
     places = find_images(blocks, images)
     costs: dict[Function, Cost] = defaultdict(Cost)
     for block in filter(places.__contains__, blocks):
@@ -208,14 +209,5 @@ def _user_nodes(blocks: Sequence[UserBlock], images: Iterable[Image]) -> Iterato
 def images_of(files: Mapping[str, bytes], vmlinux: bytes) -> tuple[Image, ...]:
     """The programs and libraries among ``files`` by name, and the vDSOs in the kernel's image."""
     named = [(name, data) for name, data in sorted(files.items()) if is_elf(data)]
-    named += [(VDSO, data) for data in _shared_objects(vmlinux)]
+    named += [(VDSO, vmlinux[found.start() :]) for found in _SHARED_OBJECT.finditer(vmlinux)]
     return tuple(Image(name, executable_segments(data), functions(data)) for name, data in named)
-
-
-def _shared_objects(vmlinux: bytes) -> Iterator[bytes]:
-    """The 64-bit shared objects within the kernel's image: its vDSO."""
-    at = vmlinux.find(b"\x7fELF\x02\x01\x01", 1)
-    while at >= 0:
-        if vmlinux[at + 16 : at + 20] == _SHARED_OBJECT:
-            yield vmlinux[at:]
-        at = vmlinux.find(b"\x7fELF\x02\x01\x01", at + 1)

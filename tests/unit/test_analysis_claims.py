@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from harness.judge.cells import CellResult, agreed, skipped
 from harness.judge.claims import ClaimVerdict, ControlVerdict
 from harness.judge.verdict import Verdict, judge
-from harness.scenario.model import Bound, Condition, Diagnosis, KnownFailure, Ratio, Status
+from harness.scenario.model import Bound, Condition, Diagnosis, KnownFailure, Ratio, Status, Unseen
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, SHARE, cell, cells, claim, control, ratio, scenario
 
@@ -163,6 +163,12 @@ def test_a_cost_that_ticks_do_not_tell_is_skipped() -> None:
     assert idle(0.06).status is Status.SKIP
     assert "idle time is known in ticks only" in only(idle(0.06)).sentence
     assert idle(0.05).status is Status.ERROR, "it was not counted at all"
+    bare = {("together", "fast", "iops"): 95.0}
+    unknown = judge(
+        replace(wanted, meant=tuple(Unseen)),
+        [CellResult("none", seed, Status.PASS, figures=bare) for seed in SEEDS],
+    )
+    assert unknown.status is Status.ERROR, "nor was the idle time"
     assert idle(0.06, fast=0, slow=0).status is Status.ERROR, "no I/O has no cost"
 
 

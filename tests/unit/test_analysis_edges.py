@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge.cells import CellResult, Ensemble, agreed, compared, differences, ensemble_of, measured
+from harness.judge.cells import CellResult, Ensemble, _mean, agreed, compared, differences, ensemble_of, measured
 from harness.judge.claims import JudgedCondition, ReproductionVerdict
 from harness.judge.comparison import Change, Difference, changes, kind_of
 from harness.judge.thresholds import LEAST_ARMS, NullEvidence
@@ -61,6 +61,10 @@ def test_the_rounds_that_would_decide_follow_from_deviation_and_distance(ratio: 
 def test_without_a_distance_the_fewest_rounds_are_asked_for(values: list[float], more: int) -> None:
     """A ratio of positive values has no distance from 0, and fewer than two values have no deviation."""
     assert more_rounds(values, Bound(">= 0", 0.0, None)) == more
+    if len(values) < 2:
+        assert more_rounds(values, Bound(">= 0.5", 0.5, None)) == more
+    # Two values have one: factors of four about 1, and 0.9 is nearer than 64 rounds tell.
+    assert more_rounds([0.25, 4.0], Bound(">= 0.9", 0.9, None)) is None
 
 
 @pytest.mark.parametrize(
@@ -238,6 +242,20 @@ def test_repetitions_name_each_digest_once_and_the_first_that_failed() -> None:
     assert (differing.lab_broke, differing.figures) == (True, {})
     dead = replace(first, status=Status.FAIL, reasons=("it died",))
     assert agreed([first, dead]) is dead and agreed([dead, first]) is dead
+
+
+def test_a_document_has_its_figures_in_order_and_seeds_that_nobody_planned_too() -> None:
+    first = cell("none", 8, 95)
+    turned = replace(first, figures=dict(reversed(list(first.figures.items()))))
+    verdict = judge(sample([claim()]), [turned, cell("none", 2, 95), cell("none", 1, 95)])
+    assert verdict.seeds == (1, 2, 8)
+    names = [list(each["figures"]) for each in verdict_document(verdict)["cells"]]
+    assert names == [sorted(each) for each in names]
+
+
+def test_a_mean_is_none_of_rounding() -> None:
+    values = [number / 7 for number in range(1, 60)]
+    assert [_mean([value] * count) for count in (1, 3) for value in values] == values * 2
 
 
 def test_an_ensemble_has_the_seeds_of_its_arm_alone() -> None:

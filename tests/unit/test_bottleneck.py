@@ -368,7 +368,7 @@ def test_every_limit_that_the_load_meets_is_raised_or_refused_and_the_named_one_
     assert list(found) == ["disk.d0..1", "link.wire", "cpu", "hba.can_queue", "hba.cmd_per_lun", "role.reader.iodepth"]
     assert [change.named for change in found.values()] == [True, *[False] * 5]
     assert {disk.rate for disk in topology(found["disk.d0..1"]).disks.values()} == {10_000_000}
-    assert topology(found["link.wire"]).links["wire"].rate == 30_000_000
+    assert (topology(found["link.wire"]).links["wire"].rate, found["link.wire"].times) == (30_000_000, 1.0)
     assert topology(found["hba.cmd_per_lun"]).hbas["host"].cmd_per_lun == 5
     assert found["role.reader.iodepth"].load.roles["reader"].iodepth == 10
     refused = {change.label: change.refused for change in raised("devices", "disk.stream").values() if change.refused}
@@ -385,7 +385,8 @@ def test_a_faster_processor_is_slower_devices_in_their_own_seconds() -> None:
 
 def test_where_a_depth_binds_a_shorter_latency_is_not_tried() -> None:
     assert "disk.d0..1" not in raised("queues", "lun.random")
-    assert topology(raised("cpu", "plain.random")["disk.d0..1"]).disks["d0"].service == 80_000
+    quicker = raised("cpu", "plain.random")["disk.d0..1"]
+    assert (topology(quicker).disks["d0"].service, quicker.named) == (80_000, False)
 
 
 def test_where_a_depth_binds_the_rate_of_disks_is_raised_and_nr_requests_with_the_depth() -> None:
@@ -396,6 +397,7 @@ def test_where_a_depth_binds_the_rate_of_disks_is_raised_and_nr_requests_with_th
     found = bottleneck(limited, load, [seen], dict.fromkeys(load.roles, 1e6))
     assert found.label == "lun.d0..1.cmd_per_lun"
     of_label = {change.label: change.arm for change in changes(limited, load, found)}
+    assert [change.label for change in changes(limited, load, found) if change.named] == ["hba.cmd_per_lun"]
     assert of_label["disk.d0..1.rate"].topology.disks["d1"].rate == 10_000_000
     assert of_label["hba.cmd_per_lun"].queue["nr_requests"] == "4"
 

@@ -33,6 +33,9 @@ def test_each_lun_of_nvme_over_tcp_fills_a_queue_of_its_own(held_each: int, labe
     found = bottleneck(arm, load, [seen], dict.fromkeys(roles, held_each * 250 * 4096))
     assert found.label == label
     assert found.reached == pytest.approx(reached)
+    # One of the 65 entries stays free.
+    (lun,) = (element for element in found.elements if element.kind is ElementKind.LUN_DEPTH)
+    assert lun.figure.startswith("64 of 64 held")
     if found.binding:
         named_first = changes(arm, load, found)[0]
         now = named_first.arm.topology.hbas["port0"]
@@ -230,3 +233,24 @@ def test_a_path_of_a_thousandth_of_the_rate_has_the_least_weight() -> None:
     topology = scenario("selector").arms["round-robin"].topology
     links = {**topology.links, "slow": replace(topology.links["slow"], rate=topology.links["fast"].rate // 1000)}
     assert _adaptive(replace(topology, links=links), topology.stacks["m0"]).throughput == (100, 1)
+
+
+def test_a_role_that_holds_its_fair_share_waits_although_tags_are_free() -> None:
+    """Of 16 tags each of two LUNs may hold 8; the hog wants 12, the victim 2."""
+    of = scenario("queues")
+    arm, reader = of.arms["host"], of.loads["random"].roles["reader"]
+    wanted = {"hog": ("d0", 12), "victim": ("d1", 2)}
+    roles = {name: replace(reader, name=name, disks=(disk,), iodepth=depth) for name, (disk, depth) in wanted.items()}
+    load = replace(of.loads["random"], roles=roles)
+    found = bottleneck(arm, load, [use({"d0": 8, "d1": 2})], {"hog": 400 * 4096, "victim": 100 * 4096})
+    assert found.label == "hba.host.can_queue"
+    assert found.figure.startswith("d0's part of 16: 8 of 8 held")
+
+
+def test_a_link_that_carried_more_than_its_rate_is_busy_throughout() -> None:
+    of = load_scenario("nvme-multipath-iopolicy", search=SCENARIOS)
+    arm, load = of.arms["numa"], of.loads["slow"]
+    leaves = arm.topology.leaves(load.roles["reader"].disk)
+    seen = LoadUse(0.9, luns={lun: held(32 // len(leaves)) for lun in leaves})
+    found = bottleneck(arm, load, [seen], {"reader": 8.8e6})
+    assert (found.label, found.figure.partition(";")[0]) == ("link.slow", "busy 100 % of the window")

@@ -241,6 +241,9 @@ def test_an_arm_whose_count_the_kernel_changed_is_skipped_in_its_words(tmp_path:
     cell = measured(arm, 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
     assert cell.status is Status.SKIP
     assert not cell.figures
+    two = RR.replace(" 1 65", " 8 65").replace("128 1", "128 2")
+    (reason,) = overridden({**sent, "mp.table": two.encode()}, TWO_PATHS)
+    assert "runs with repeat_count 2, 8, not 100" in reason
     (reason,) = cell.reasons
     assert "round-robin of mp runs with repeat_count 1, not 100" in reason
     assert '"device-mapper: multipath round-robin: repeat_count > 1 is deprecated, using 1 instead"' in reason

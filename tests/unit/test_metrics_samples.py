@@ -15,7 +15,7 @@ import pytest
 from harness.commands.common.options import SCENARIOS
 from harness.metrics.figures import figures_of, handled_figures
 from harness.metrics.node import MeasurementError
-from harness.metrics.occupancy import HandlerWindow, Samples, read_handler, read_samples
+from harness.metrics.occupancy import HandlerWindow, Samples, Series, read_handler, read_samples
 from harness.scenario.load import load_scenario
 from harness.scenario.ratio import ExpressionError, Names, parse_ratio, sampled_names
 from lab.base.errors import InputErrors
@@ -288,3 +288,11 @@ def test_a_diagnosis_of_each_arm_is_one_for_every_arm_that_has_what_it_names(tmp
     path.write_text(text.replace("*.together.lun.slow.tags.mean / 32", "*.together.lun.slwo.tags.mean / 32"))
     with pytest.raises(InputErrors, match="no lun of arm mq-deadline: slwo"):
         load_scenario(str(path), search=SCENARIOS)
+
+
+def test_series_without_samples_and_windows_of_one_ns() -> None:
+    assert Series(0, 0, 0, 0, {}, ()).mean == 0.0
+    at_once = changed(SAMPLES, "ended", to=json.loads(SAMPLES)["began"])
+    assert samples(at_once).cost == json.loads(SAMPLES)["spent"]
+    later = changed(BEFORE, "time", to=json.loads(BEFORE)["time"] + 1)
+    assert read_handler(BEFORE, later, "together").time == 1

@@ -16,6 +16,8 @@ from harness.metrics.sharing import (
     CpuCounts,
     LineUse,
     LockUse,
+    SymbolPart,
+    _is_of,
     read_names,
     read_sharing,
     sharing_figures,
@@ -248,3 +250,15 @@ def test_one_cpu_shares_no_lines() -> None:
 def test_without_ios_there_are_no_figures() -> None:
     assert figures(on("a", "0"), on("b", "1"), iops=(0.0, 0.0)) == {}
     assert set(figures(on("a", "0"), on("b", "1"), iops=(0.0, 30.0))) == {"guest", "b"}
+
+
+def test_a_base_below_zero_is_an_address_of_64_bits() -> None:
+    """Since 6.15 a per-CPU symbol of x86 has an address in the image, so the base of a CPU is a difference."""
+    area, symbol = 0xFFFF888000000000, 0xFFFFFFFF82C00000
+    place = SymbolPart(range(symbol, symbol + 8), per_cpu=True)
+    assert _is_of(CacheLine(0, area), place, [(area - symbol) % (1 << 64)])
+    assert not _is_of(CacheLine(0, area), place, [0])
+
+
+def test_a_file_without_turns_has_none() -> None:
+    assert read_sharing(DATA.removeprefix(b"turns 40\n"), FILE).turns == 0

@@ -26,6 +26,8 @@ def test_a_window_whose_parts_do_not_add_up_is_refused() -> None:
     assert window.code == {0xFFFFFFFF81000000: 5, 0xFFFFFFFF81000010: 5, 0xFFFFFFFF81000013: 5}
     assert [node.number for node in window.nodes] == [3, 4]
     assert window.blocks[0].data == b"\x90\xc3"
+    nothing = read_window("")
+    assert (nothing.total, nothing.surprises) == (0, 0)
     with pytest.raises(LabBroken, match="counted 31 instructions and listed 30"):
         read_window(good.replace("total 30", "total 31"))
     with pytest.raises(LabBroken, match="counted 30 instructions and listed 29"):

@@ -132,3 +132,20 @@ def test_the_code_of_a_function_is_kept_by_offset() -> None:
     window = CountedWindow(12, 0, (), (), {0x1000: 3, 0x1004: 2, 0x2000: 7})
     found = [(one.owner, one.name, one.address, dict(one.counts)) for one in code_of(window, SYMBOLS)]
     assert found == [("vmlinux", "submit", 0x1000, {0: 3, 4: 2}), ("null_blk", "queue_rq", 0x2000, {0: 7})]
+
+
+@pytest.mark.parametrize(("parts", "found"), [(0, "whole"), (7, "whole"), (8, None)])
+def test_a_function_is_looked_for_among_the_eight_that_begin_before(parts: int, found: str | None) -> None:
+    inner = (ElfFunction(f"part{number}", 0x1010 + number, 1) for number in range(parts))
+    of = image("fio", LONG, ElfFunction("whole", 0x1000, 64), *inner, ElfFunction("next", 0x1040, 8))
+    known = of.function(0x1020)
+    assert (known and known.name) == found
+    assert of.function(0x0FFF) is None and of.function(0x1048) is None
+
+
+def test_a_program_is_loaded_at_a_page_and_its_blocks_are_whole() -> None:
+    """At the first page and at an odd one; a block that ends beyond the program is none of it."""
+    for base in (0, 0x3000):
+        (found,) = find_images((block(base + 0x1000, LONG),), [image("fio", LONG)]).values()
+        assert found.base == base
+    assert find_images((block(0x1010, LONG[16:] + b"\x90"),), [image("fio", LONG)]) == {}

@@ -80,7 +80,7 @@ def by_line(sides: Sequence[Side]) -> list[str]:
 
 def test_all_files_are_as_recorded(tmp_path: Path) -> None:
     paths = [
-        *write_profiles(tmp_path / "one", [replace(BEFORE, head=replace(BEFORE.head, per_io=None))]),
+        *write_profiles(tmp_path / "a" / "one", [replace(BEFORE, head=replace(BEFORE.head, per_io=None))]),
         *write_profiles(tmp_path / "two", [BEFORE, AFTER], by_line=by_line(SIDES)),
     ]
     calls = (("submit", 18), ("submit", 12), ("get_tag", 18), ("queue_rq", 12))
@@ -124,7 +124,12 @@ def test_a_function_is_joined_to_the_caller_that_gave_its_cost(
 
 
 def test_of_several_callees_all_are_joined_or_the_one_that_fits() -> None:
+    before, after = profile("kernel;host 1 5000\n"), profile("kernel;host 1 1000\nkernel;host;callee 1 4000\n")
+    assert [change.inlined for change in differential(before, after).changes] == [(function("callee"),)]
     before = profile("kernel;host 100 5000\n")
+    parts = "".join(f"kernel;host;{name} 100 800\n" for name in "dbeca")
+    (host,) = differential(before, profile(f"kernel;host 100 1000\n{parts}")).changes
+    assert [each.name for each in host.inlined] == [*"abcde"]
     both = profile("kernel;host 100 1000\nkernel;host;one 100 1500\nkernel;host;two 100 2500\n")
     changes = differential(before, both).changes
     assert [(change.function.name, int(change.delta), change.inlined) for change in changes] == [

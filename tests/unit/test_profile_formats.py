@@ -123,6 +123,12 @@ def test_the_page_shows_what_only_one_side_has_and_no_markup_of_functions() -> N
     assert "<b>" not in profile_page(profile("kernel;<b>name 1 10\n"))
 
 
+def test_a_page_without_instructions_has_no_frames() -> None:
+    nothing = profile("kernel;idle 1 0", lost=100)
+    page = differential_page(nothing, nothing)
+    assert "<rect" not in page and page.count('height="17"') == 2
+
+
 def test_two_profiles_write_the_same_bytes(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         write_profiles(tmp_path / folder, [profile(BEFORE)])

@@ -140,6 +140,11 @@ def test_the_deltas_of_the_lines_add_up_to_the_heading() -> None:
     assert text[-1] == BLIND
 
 
+def test_the_lines_of_six_functions_are_shown() -> None:
+    wide = profile("\n".join(f"kernel;f{number} 1 {100 - number}" for number in range(9)))
+    assert [each.name for each in listed_functions([wide], None)] == [f"f{number}" for number in range(6)]
+
+
 def test_a_single_profile_has_lines_without_a_before() -> None:
     side = _side({3: 100, 4: 250}, {3: "a();", 4: "b();"})
     text = list(lines_text([side], listed_functions([side.profile], None)))

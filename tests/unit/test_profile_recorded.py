@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Profiles of stored runs: which boots may be profiled, and what is kept."""
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -66,8 +67,11 @@ def test_a_profile_is_made_once_and_read_back_as_it_was(lab: Lab) -> None:
     assert first.ios == Fraction(100)
     assert first.costs == profile(BEFORE).costs
     assert lab.boots == 1
-    # Folders of before are found again by names of 24 digits.
-    assert [len(folder.name) for folder in (lab.run.path.parent / recorded.FOLDER).iterdir()] == [24]
+    # Folders of before are found again by names of 24 digits, and read by their schema.
+    (folder,) = (lab.run.path.parent / recorded.FOLDER).iterdir()
+    assert len(folder.name) == 24
+    assert json.loads((folder / "together.json").read_text())["schema"] == 2
+    assert [path.name for path in folder.glob("boot-*/boot.json")] == ["boot.json"]
 
 
 @pytest.mark.parametrize("name", [programs.SAMPLER, programs.DISKD, programs.RECEIVE])
@@ -103,6 +107,8 @@ def test_a_profiled_boot_with_other_results_is_refused(lab: Lab) -> None:
     with pytest.raises(LabBroken, match=f"digest is {lab.digest}, not {lab.stored.digest}"):
         lab.profile()
     assert recorded_profile(lab.run, CELL) is None
+    lab.digest = lab.stored.digest
+    assert lab.profile() == recorded_profile(lab.run, CELL)
 
 
 def test_a_boot_that_cannot_be_repeated_is_not_profiled(lab: Lab) -> None:

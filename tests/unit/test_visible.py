@@ -10,7 +10,7 @@ import pytest
 from harness.judge.cells import CellResult
 from harness.judge.operands import Evidence
 from harness.judge.verdict import judge
-from harness.judge.visible import TOO_BUSY, cannot_show, unseen, unseen_change
+from harness.judge.visible import TOO_BUSY, cannot_show, reached, unseen, unseen_change
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Bound, Clock, Ratio, Scenario, Status, Unseen
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL
@@ -50,6 +50,11 @@ def judged(made: Scenario, idle: float = 0.0) -> tuple[Status, int, str]:
 @pytest.mark.parametrize(("of", "reason"), [(COST, WAITING), (RATE, TOO_BUSY)])
 def test_a_lock_that_one_cpu_cannot_show_fails_no_claim(of: Ratio, reason: str) -> None:
     assert judged(model(of)) == (Status.DONE, EXIT_CANNOT_JUDGE, reason)
+    # One of two windows on a busy CPU is enough, and idle time that was not recorded may have been none.
+    busy, idle = cell(1.03, 0.0), cell(1.0, 0.9)
+    unknown = replace(idle, figures={key: value for key, value in idle.figures.items() if key[2] != "cpu.idle"})
+    for pair in ((busy, idle), (idle, busy), (unknown, unknown)):
+        assert judge(model(of), [pair[0]], [pair[1]]).claims[0].judgement.reason == reason
 
 
 @pytest.mark.parametrize(("of", "meant"), [(COST, Unseen.PARALLEL), (RATE, Unseen.CPU)])
@@ -115,6 +120,32 @@ def test_a_page_cache_that_does_not_fill_is_no_device() -> None:
     judged_so = (cached(0.5), cached(0.03, direct=True), cached(0.03, meant=(Unseen.CACHED,)))
     assert judged_so == ("", "", "")
     assert cached(0.03, "members.bw") == cached(0.03, meant=None) == ""
+    made = scenario(arms=["none", "red"])
+    load = replace(made.loads["solo"], roles={"fast": replace(made.loads["solo"].roles["fast"], direct=False)})
+    made = replace(made, loads={"solo": load})
+
+    def seen(arm: str, disk: float, members: float, idle: float = 0.9) -> CellResult:
+        figures = {("solo", "fast", "total_ios"): 1000.0, ("solo", "guest", "cpu.idle"): idle}
+        figures |= {
+            ("solo", "fast", f"{where}.sectors"): SECTORS * share
+            for where, share in (("disk", disk), ("members", members))
+        }
+        return CellResult(arm, 1, Status.PASS, figures=figures)
+
+    assert reached(load, load.roles["fast"], seen("none", 0.03, 0.6).figures) == 0.6
+    assert reached(load, load.roles["fast"], {**seen("none", 0, 0).figures, ("solo", "fast", "total_ios"): 0.0}) is None
+    line = unseen(made, [seen("none", 0.3, 0.2), seen("red", 0.1, 0.2)])
+    assert line.endswith("in red, solo the device moved 20% of what the buffered fast did in the page cache")
+
+
+def test_the_busiest_window_of_parallel_jobs_and_the_largest_scale_are_named() -> None:
+    made = scenario(arms=["none", "red"])
+    line = unseen(made, [replace(cell(1.0, 0.1), arm="none"), replace(cell(1.0, 0.02), arm="red")])
+    assert line.endswith("in red, together the CPU was 98% busy, and 2 jobs took turns")
+    late = changed_scenario(published=9 * SECOND)
+    assert unseen(late, ()).endswith("shows later than 8 s (together)")
+    scaled = replace(late.arms["none"], topology=replace(late.arms["none"].topology, scale=8))
+    assert unseen(replace(late, arms={"red": scaled, **late.arms}), ()).endswith("shows later than 1 s (together)")
 
 
 def test_the_machines_driver_is_named_where_another_plays_it() -> None:
@@ -312,6 +343,10 @@ MEMBER = "\tint depth;\n"
 )
 def test_a_member_that_moves_changes_the_layout_of_its_struct(hunk: str, layout: bool) -> None:
     assert changed(hunk, "block/blk.h") == ("the layout of a struct (block/blk.h)" if layout else "")
+
+
+def test_a_change_without_a_file_or_a_hunk_is_of_no_struct() -> None:
+    assert unseen_change("+\tint a;\n", [scenario()]) == changed("+\tint a;\n") == ""
 
 
 def test_kinds_and_files_are_named_together() -> None:
