@@ -137,6 +137,9 @@ class Drafter:
                     why = f"{job.line}: {job.role} on the filesystem {target} needs a size below {room >> 20} MiB"
                     raise Misuse(why, remedy="write size=64m, or more where the guest's memory holds it")
             own = {job.file: (job.offset or 0) + (job.size or 0) for job in self._jobs if job.key == key}
+            if key in self._files:
+                yield from ((file, (0, room)) for file in own)
+                continue
             if len(own) > 1 and all(own.values()) and sum(own.values()) <= room:
                 start = 0
                 for file, size in own.items():
@@ -158,6 +161,9 @@ class Drafter:
         # A modelled disk keeps what is written in the guest's memory, except zeros.
         row |= {"zero_buffers": True} if job.rw not in _READS and "verify" not in job.options else {}
         row |= {name: value for name, value in job.options.items() if name != "overwrite" or job.key in self._files}
+        users = sum(other.clones for other in self._jobs if other.file == job.file and other.shares_file)
+        if job.key in self._files and job.shares_file and users > 1:
+            row |= {"files": f"shared-{slug(PurePosixPath(job.file).name)[:30]}"}
         if job.file in self._extents:
             start = self._extents[job.file][0] + (job.offset or 0)
             row |= {"offset": exact_size(start)} if start else {}

@@ -10,6 +10,7 @@ from typing import TypeVar
 from harness.intake.jobfile import FioJob, FioOption, fio_flag, fio_integer, fio_size, fio_time
 from harness.intake.snapshot import SECTOR, slug
 from harness.scenario import schema
+from harness.scenario.model import PERCENT, mean_size, of_split
 from lab.base.errors import InputErrors, Problem
 from lab.yaml.fields import Choice, Text
 
@@ -47,7 +48,8 @@ _PASSED = ("rwmixread", "fsync", "fdatasync", "prioclass", "prio")
 class DraftJob:
     """A job as a role without its disk. ``key`` is the device or the folder that its file is on, ``file`` the file.
 
-    ``label`` is what fio calls it in its output. ``size`` and ``offset`` are in bytes, None where the file has none.
+    ``shares_file``: clones and other jobs of that file use it together. ``label`` is what fio calls it in its output.
+    ``size`` and ``offset`` are in bytes, None where the file has none.
     ``thinktime`` and ``runtime`` are in ns.
     ``stage`` counts the stonewalls before it, or is later than that of the job that it waits for.
     """
@@ -70,6 +72,7 @@ class DraftJob:
     rate_iops: int | None = None
     thinktime: int | None = None
     runtime: int | None = None
+    shares_file: bool = False
     options: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -138,6 +141,7 @@ class _JobReader:
 
     def read(self, role: str, stage: int) -> DraftJob:
         rw, direct = self._rw(), self._direct()
+        options = dict(self._role_options(rw))
         engine, depth, notes = self._engine(direct=direct)
         key, file = self._place()
         notes += [f"{option.place}: {option.name}={option.value} is left out" for option in self._left]
@@ -152,10 +156,11 @@ class _JobReader:
             line=f"{self._job.path}:{self._job.line}",
             key=key,
             file=file,
+            shares_file="filename" in self._options,
             clones=self._clones(),
             stage=stage,
             rw=rw,
-            bs=self._bs(rw),
+            bs=self._bs(rw, str(options.get("bssplit", ""))),
             iodepth=depth,
             ioengine=engine,
             direct=direct,
@@ -165,7 +170,7 @@ class _JobReader:
             rate_iops=self._of_side("rate_iops", rw, fio_integer),
             thinktime=self._number("thinktime", lambda text: fio_time(text, "us")),
             runtime=self._number("runtime", lambda text: fio_time(text, "s")),
-            options=dict(self._role_options(rw)),
+            options=options,
         )
         self._check_rest()
         return replace(job, notes=tuple(notes))
@@ -220,8 +225,10 @@ class _JobReader:
             self._refuse(self._options["numjobs"], f"a load has at most {schema.MOST_ROLES} roles", "reduce numjobs")
         return count
 
-    def _bs(self, rw: str) -> int:
+    def _bs(self, rw: str, split: str) -> int:
         option, ranged = self._take("bs"), self._take("bsrange")
+        if split:
+            return mean_size(of_split(split))
         if ranged is not None:
             low, _, high = ranged.value.partition("-")
             if low != high:
@@ -268,6 +275,8 @@ class _JobReader:
                 yield name, True
         if rw in _RANDOM:
             yield from self._random()
+        if split := self._split(rw):
+            yield "bssplit", split
         verify = self._take("verify")
         if verify is None or verify.value in ("", "0", "null"):
             return
@@ -278,6 +287,18 @@ class _JobReader:
             self._refuse(verify, f"{verify.value} is none of a role's checksums", "write verify=crc32c")
         else:
             yield "verify", verify.value
+
+    def _split(self, rw: str) -> str:
+        option, own = self._take("bssplit"), schema.OPTIONS["bssplit"].field.kind
+        if option is None:
+            return ""
+        text = self._side(option, rw)
+        known = isinstance(own, Text) and re.fullmatch(own.pattern, text) is not None
+        sizes = of_split(text) if known else {}
+        if sum(sizes.values()) == PERCENT and not any(size % SECTOR for size in sizes):
+            return text
+        self._refuse(option, "no sizes in sectors whose shares add up to 100", "write bssplit=4k/60:64k/40")
+        return ""
 
     def _random(self) -> Iterator[tuple[str, object]]:
         if self.is_set("norandommap"):

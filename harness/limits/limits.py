@@ -323,9 +323,15 @@ def _on_best_paths(topology: Topology) -> Topology:
 
 
 def unbounded_by(topology: Topology, role: Role) -> str:
-    """The stack below a role that makes requests of its own, in words; "" where there is none."""
-    makers = [stack for disk in role.disks for stack in topology.below(disk) if stack.kind in OWN_REQUESTS]
-    return f"{makers[0].kind} {makers[0].name} makes requests of its own" if makers else ""
+    """Why the topology does not tell what a role can have, in words; "" where it does."""
+    if role.polls:
+        return "null_blk completes what is polled without the service time of a disk"
+    for stack in (stack for disk in role.disks for stack in topology.below(disk)):
+        if stack.kind in OWN_REQUESTS:
+            return f"{stack.kind} {stack.name} makes requests of its own"
+        if stack.chunk and len(role.sizes) > 1:
+            return f"{stack.kind} {stack.name} cuts requests of several sizes"
+    return ""
 
 
 def _check_requests(topology: Topology, role: Role) -> None:

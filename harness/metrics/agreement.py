@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Whether fio's counts agree with what else was counted in their window: each rule holds for every boot.
 
-Two rules are about I/Os that reach a LUN one by one: those of direct roles on LUNs without a stack. A role that paces
-itself, or whose I/Os wait long, leaves room for other counts.
+Two rules are about I/Os of one size that reach a LUN one by one: those of direct roles on LUNs without a stack. A role
+that paces itself, or whose I/Os wait long, leaves room for other counts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,8 @@ def disagreements(files: Mapping[str, bytes], arm: Arm, load: Load, figures: Fig
     for role in load.roles.values():
         yield from _latencies(load, role, figures)
         luns = {topology.region(disk).lun for disk in role.disks}
-        if len(luns) == 1 and role.direct and role.rw != "trim" and not topology.stacks.keys() & {*role.disks}:
+        plain = role.direct and len(role.sizes) == 1 and not topology.stacks.keys() & {*role.disks}
+        if len(luns) == 1 and plain and role.rw != "trim":
             (lun,) = luns
             done = figures[load.name, role.name, "disk.sectors"] * _SECTOR
             counted, _ = moved.get(lun, (0.0, done))

@@ -239,7 +239,7 @@ def _host_figures(
     series = samples.series.get(f"host_busy[{hba.name}]")
     if series is not None and series.count:
         yield (load.name, HOST, f"{hba.name}.commands.mean"), series.mean
-    elif hba.driver not in SCSI and hba.shares_tags and hba.hw_queues == 1 and all(lun in held for lun in own):
+    elif hba.driver not in SCSI and hba.shares_tags and hba.queues == 1 and all(lun in held for lun in own):
         mean = sum(held[lun] for lun in own)
         yield (load.name, HOST, f"{hba.name}.tags.mean"), mean
         yield (load.name, HOST, f"{hba.name}.tags.free"), max(0.0, hba.tags - mean)

@@ -76,9 +76,11 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
         return
     yield from _wrong_place(role, topology)
     yield from _cgroups(role, arm)
+    yield from _polling(role, together, topology)
     size = topology.region(role.disk).size
     used, start = _extent(role, size)
-    if start + used > size or role.bs > used:
+    largest = max(role.sizes)
+    if start + used > size or largest > used:
         yield "disk", f"{role.disk} of {show_size(size)} is too small for this role", "reduce size, offset or bs"
     if role.disk not in topology.disks:
         return
@@ -88,7 +90,7 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
     if unserved:
         return
     in_flight = _in_flight(role, together, topology)
-    wait = longest_wait(disk, role.bs, in_flight, topology)
+    wait = longest_wait(disk, largest, in_flight, topology)
     timeout = int(arm.queue["io_timeout"]) * _MILLISECOND if "io_timeout" in arm.queue else COMMAND_TIMEOUT
     if wait >= timeout:
         says = f"{in_flight} requests in {show_time(wait)}, the command timeout is {timeout / _SECOND:g} s"
@@ -136,6 +138,17 @@ def _cgroups(role: Role, arm: Arm) -> Iterator[tuple[str, str, str]]:
         yield "io_weight", f"arm {arm.name} does not enable iocost", 'write queue: {iocost.qos: "enable=1"}'
 
 
+def _polling(role: Role, together: Iterable[Role], topology: Topology) -> Iterator[tuple[str, str, str]]:
+    if not role.polls:
+        return
+    hba = topology.hbas[topology.luns[topology.leaves(role.disk)[0]].hba]
+    if role.disk in topology.stacks or not hba.poll_queues:
+        remedy = f"write poll_queues: 1 at an HBA of driver {Driver.NULL_BLK}; a draft: --topology, or --without hipri"
+        yield "hipri", f"{role.disk} has no poll queues", remedy
+    elif not all(other.polls for other in together):
+        yield "hipri", "roles of this load that do not poll have other tags, which no bound knows", "let all poll"
+
+
 _ONLY_FILES = ("files", "nrfiles", "create", "overwrite")
 
 
@@ -166,7 +179,9 @@ def _token_bucket(role: Role, disk: Disk, driver: Driver) -> Iterator[tuple[str,
     if tick_bytes(disk, driver) is None:
         return
     largest = carries(disk, 1 << 40, driver)
-    if reason := carries(disk, role.bs, driver):
+    if len(role.sizes) > 1:
+        yield "bssplit", f"disk {disk.name} serves whole requests of one size in a tick", "give the disk a service time"
+    elif reason := carries(disk, role.bs, driver):
         yield "bs", reason, "reduce bs or use a faster disk"
     elif not role.direct:
         remedy = "write direct: true, or give the disk a service time"

@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from harness.scenario import schema
-from harness.scenario.model import MIXED, Arm, Clock, Load, Role
+from harness.scenario.model import MIXED, PERCENT, Arm, Clock, Load, Role, mean_size
 from lab.base.units import show_time
 from lab.topology.model import Loss
 from lab.yaml.fields import Row
@@ -59,13 +59,24 @@ def _role(name: str, row: Row) -> Role | None:
     values = {field.into or field.name: row.get(field) for field in schema.ROLE_KEYS}
     if None in values.values():
         return None
-    if values["bs"] % 512:
-        row.add("bs", f"bs: {values['bs']} is not a multiple of 512")
     options = {key: schema.OPTIONS[key].to_fio(value) for key, value in given.items()}
     role = Role(name, options=options, **values)
-    for key, message, remedy in _together(role):
+    for key, message, remedy in (*_sizes(role), *_together(role)):
         row.add(key, f"{key}: {message}", remedy)
     return role
+
+
+def _sizes(role: Role) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with the sizes of its requests, as in ``_together``."""
+    key = "bssplit" if "bssplit" in role.options else "bs"
+    for size in filter(lambda size: size % 512, role.sizes):
+        yield key, f"{size} is not a multiple of 512", ""
+    if (whole := sum(role.sizes.values())) != PERCENT:
+        yield key, f"the shares add up to {whole} %, not to {PERCENT}", ""
+    elif role.bs != (mean := mean_size(role.sizes)):
+        yield "bs", f"the mean of bssplit is {mean} bytes", f"write bs: {mean}"
+    if key in role.options and "verify" in role.options:
+        yield key, "checksums are of blocks of one size", "remove verify"
 
 
 def _together(role: Role) -> Iterator[tuple[str, str, str]]:
@@ -76,6 +87,8 @@ def _together(role: Role) -> Iterator[tuple[str, str, str]]:
         yield "iodepth", "buffered libaio has one request in flight", "write iodepth: 1, or direct: true"
     if role.rw not in MIXED and "rwmixread" in role.options:
         yield "rwmixread", f"rw: {role.rw} does not mix reads and writes", "write rw: randrw"
+    if role.polls and not role.direct:
+        yield "hipri", "the page cache is not polled", "write direct: true"
     if role.rw == "trim" and role.iodepth > 1:
         yield "iodepth", "fio discards one block at a time", "write iodepth: 1"
     if int(role.options.get("iodepth_batch", 1)) > role.iodepth:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from lab.base.digest import WORDS
+from lab.base.units import parse_size
 from lab.kernels.release import Release, parse_range
 from lab.topology.model import Loss, Topology
 
@@ -54,8 +55,9 @@ class Source:
 class Role:
     """fio jobs of one purpose (victim, hog), one on each of ``disks``.
 
-    ``bs`` is in bytes. ``options`` are further fio options, already checked. ``iodepth`` and the options apply to each
-    disk. The role starts on each disk ``stagger`` ns after the previous one, within the ramp.
+    ``bs`` is in bytes, the mean of those in bssplit. ``options`` are further fio options, already checked. ``iodepth``
+    and the options apply to each disk. The role starts on each disk ``stagger`` ns after the previous one, within the
+    ramp.
     """
 
     name: str
@@ -73,6 +75,16 @@ class Role:
         """The disk of a role on one disk, such as those of ``apart``. Raises ValueError for several disks."""
         (disk,) = self.disks
         return disk
+
+    @property
+    def sizes(self) -> Mapping[int, int]:
+        """The sizes of its requests in bytes, each with its share in percent."""
+        return of_split(split) if (split := self.options.get("bssplit")) else {self.bs: PERCENT}
+
+    @property
+    def polls(self) -> bool:
+        """Whether it polls for completions, in a queue that raises no interrupts."""
+        return self.options.get("hipri") == "1"
 
     @property
     def cpus(self) -> tuple[int, ...]:
@@ -93,6 +105,20 @@ class Role:
             )
             for place, disk in enumerate(self.disks)
         )
+
+
+def of_split(text: str) -> Mapping[int, int]:
+    """Sizes in bytes of fio's bssplit, each with its share in percent."""
+    parts = (part.partition("/") for part in text.split(":"))
+    return {parse_size(size): int(share) for size, _, share in parts}
+
+
+PERCENT = 100
+
+
+def mean_size(sizes: Mapping[int, int]) -> int:
+    """The mean in bytes of sizes with their shares in percent."""
+    return round(sum(size * share for size, share in sizes.items()) / PERCENT)
 
 
 @dataclass(frozen=True)

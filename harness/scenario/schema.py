@@ -85,6 +85,8 @@ _DISTRIBUTION = (
     r"random|zipf:(0\.[0-9]{1,4}|1\.[0-9]{0,3}[1-9]|[2-9](\.[0-9]{1,4})?)"
     r"|pareto:0\.[0-9]{1,4}|normal:[0-9]{1,2}(\.[0-9]{1,4})?"
 )
+_SIZE_AND_SHARE = "[1-9][0-9]{0,7}[kKmM]?/[1-9][0-9]?"
+_BSSPLIT = f"{_SIZE_AND_SHARE}(:{_SIZE_AND_SHARE}){{1,15}}"
 _IO_MAX = r"[rw](bps|iops)=[1-9][0-9]{0,15}( [rw](bps|iops)=[1-9][0-9]{0,15}){0,3}"
 CPUS = "cpus"
 OPTIONS: Mapping[str, Option] = {
@@ -103,6 +105,14 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("fsync", Integer(0, 10**6), "fsync after so many writes", "64")),
         Option(Field("fdatasync", Integer(0, 10**6), "fdatasync after so many writes", "64")),
         Option(Field("verify", Choice(("crc32c", "md5")), "write blocks with checksums, check blocks that are read")),
+        Option(
+            Field(
+                "bssplit",
+                Text("sizes with shares, such as 4k/60:64k/40", _BSSPLIT),
+                "sizes of its requests, each with its share in percent; bs is their mean",
+                "4k/60:64k/40",
+            )
+        ),
         Option(Field("size", size(512), "bytes of the disk to use", "64M", absent="all")),
         Option(Field("offset", size(0), "where on the disk to start", "512M", absent="0")),
         Option(Field("sync", Choice(("sync", "dsync")), "open with O_SYNC, or O_DSYNC", "dsync")),
@@ -118,6 +128,7 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("iodepth_batch", Integer(1, 4096), "requests that are submitted together", "16", absent="1")),
         Option(Field("fixedbufs", Flag(), "io_uring: registered buffers"), _as_flag),
         Option(Field("registerfiles", Flag(), "io_uring: registered files"), _as_flag),
+        Option(Field("hipri", Flag(), "io_uring: poll for completions, in the poll queues of null_blk"), _as_flag),
         Option(Field("sqthread_poll", Flag(), "io_uring: a thread of the kernel polls for requests"), _as_flag),
         Option(Field("zero_buffers", Flag(), "write zeros, which a modelled disk need not store"), _as_flag),
         Option(Field("prioclass", Integer(1, 3), "I/O priority class: 1 real time, 2 best effort, 3 idle", "2")),
@@ -136,7 +147,7 @@ OPTIONS: Mapping[str, Option] = {
     )
 }
 
-ONLY_IO_URING = ("fixedbufs", "registerfiles", "sqthread_poll")
+ONLY_IO_URING = ("fixedbufs", "registerfiles", "hipri", "sqthread_poll")
 
 DISK = Field(
     "disk", NameRange(), "a disk, LUN or stack of the topology, or several", "d00..23", required=True, into="disks"

@@ -81,6 +81,7 @@ CAN_QUEUE = Field(
 )
 CMD_PER_LUN = Field("cmd_per_lun", Integer(1, 10240), "tags that one LUN may hold", "32", absent="can_queue")
 HW_QUEUES = Field("hw_queues", Integer(1, 64), "hardware queues", "1", default=1)
+POLL_QUEUES = Field("poll_queues", Integer(0, 8), "null_blk: further queues, of roles with hipri", "1", default=0)
 SLOT = Field("slot", Text(), "slot that it is plugged into", '"9"')
 NODE = Field("node", Integer(0, 63), "NUMA node; without effect on the virtual clock", "2", default=0)
 INTERRUPTS = Field("interrupts", Integer(0, 7), "CPU that takes its interrupts", "0", absent="the kernel's choice")
@@ -226,7 +227,7 @@ ORIGINS = Field("origins", ListOf(Record((ORIGIN_OF, *ORIGIN_TEXTS))), "where th
 
 _DISK = Record((SIZE, RATE, SERVICE, SEEK, RPM, ZONES, NCQ, LOOK_AHEAD, COALESCE, BUFFER, DISCARD, PATH))
 _LINK = Record((LINK_RATE, PCIE, SAS, EFFICIENCY, COST))
-_HBA = Record((MODEL, DRIVER, CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, PATH, SLOT, NODE, INTERRUPTS))
+_HBA = Record((MODEL, DRIVER, CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, POLL_QUEUES, PATH, SLOT, NODE, INTERRUPTS))
 _LUN = Record((HBA, LUN_DISKS, PATH))
 _BOX = Record((MODEL, BOX_DISKS, PATH))
 _STACK = Record(
@@ -268,7 +269,7 @@ def _by_name(*fields: Field) -> dict[str, Field]:
     return {field.name: field for field in fields}
 
 
-HBA_SETTINGS = _by_name(CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, INTERRUPTS)
+HBA_SETTINGS = _by_name(CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, POLL_QUEUES, INTERRUPTS)
 DISK_SETTINGS = _by_name(RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, COALESCE, BUFFER)
 LINK_SETTINGS = _by_name(LINK_RATE, COST)
 VM_SETTINGS = _by_name(*VM_FIELDS)

@@ -128,6 +128,9 @@ def refusals(topology: Topology, *, any_clock: bool = False) -> Iterator[Refusal
     yield from emulated.refused(topology) if topology.emulated else inside
     if not (topology.emulated or any_clock):
         yield from _surplus_queues(topology)
+    for hba in topology.hbas.values():
+        if hba.poll_queues and hba.driver is not Driver.NULL_BLK:
+            yield Refusal("hba", hba.name, f"poll_queues needs driver {Driver.NULL_BLK}, got {hba.driver}")
     for stack in topology.stacks.values():
         for reason in _stack_reasons(stack, topology):
             yield Refusal("stack", stack.name, reason)

@@ -99,7 +99,7 @@ class Hba:
     For null_blk ``can_queue`` is the depth of the tag set that all disks share (``shared_tags=1``). For nvmet-tcp the
     HBA is a port of the target, and its LUNs are controllers with a queue of ``can_queue`` each. ``links`` carry the
     data of all its LUNs. ``interrupts`` is the CPU that takes its interrupts (None: the kernel's choice); only QEMU
-    controllers raise any.
+    controllers raise any. ``poll_queues`` are further queues of null_blk, for requests whose issuer polls.
     """
 
     name: str
@@ -112,6 +112,12 @@ class Hba:
     slot: str = ""
     node: int = 0
     interrupts: int | None = None
+    poll_queues: int = 0
+
+    @property
+    def queues(self) -> int:
+        """All hardware queues: each has the tags of the HBA once."""
+        return self.hw_queues + self.poll_queues
 
     @property
     def shares_tags(self) -> bool:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from harness.limits.filling import Flow, FlowChoice, FlowElement, FlowKind, fill
 from harness.limits.limits import allowed, bound, share_of_reads, shares_of_bound
 from harness.scenario.model import Arm, Role
+from lab.base.errors import Misuse
 from lab.topology.graph import Access, parts
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology, Zone
 from tests.unit.analysis_samples import GIB, MS, load, role
@@ -71,6 +72,15 @@ def test_one_request_within_a_chunk_keeps_one_member_busy() -> None:
     assert most(four, stream("vol", bs=64 * KIB, iodepth=1)) == pytest.approx(80 * MB)
     assert most(four, stream("vol", bs=64 * KIB, iodepth=2)) == pytest.approx(160 * MB)
     assert most(four, stream("vol", bs=256 * KIB, iodepth=1)) == pytest.approx(320 * MB)
+
+
+def test_requests_of_several_sizes_take_the_time_of_their_mean() -> None:
+    """A seek and 28 KiB each on a serial disk. Cut into chunks, a large one keeps several members busy at once."""
+    split = {"bssplit": "4k/60:64k/40"}
+    mixed = replace(stream("d0", "randread", bs=28 * KIB, iodepth=1), options=split)
+    assert most(topology(disks(80, seek=8 * MS)), mixed) == pytest.approx(28 * KIB / (0.008 + 28 * KIB / (80 * MB)))
+    with pytest.raises(Misuse, match="nothing bounds s: stripe vol cuts requests of several sizes"):
+        most(topology(disks(80, 80), (stripe(2),)), replace(mixed, disks=("vol",)))
 
 
 def test_two_parts_of_one_disk_under_a_stripe_take_turns() -> None:

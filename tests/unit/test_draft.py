@@ -175,7 +175,9 @@ def test_times_are_those_of_fio() -> None:
 @pytest.mark.parametrize(
     ("option", "says"),
     [
-        ("bssplit=4k/50:8k/50", "job.fio:6:1: bssplit: the draft has nothing that does the same"),
+        ("bssplit=4k/50:8k/40", "job.fio:6:1: bssplit: no sizes in sectors whose shares add up to 100"),
+        ("bssplit=4k/50:8000/50", "job.fio:6:1: bssplit: no sizes in sectors whose shares add up to 100"),
+        ("bssplit=4k:8k", "job.fio:6:1: bssplit: no sizes in sectors whose shares add up to 100"),
         ("rw=randtrim", "job.fio:6:1: rw: randtrim is not among read, write"),
         ("bs=1000", "job.fio:6:1: bs: 1000 bytes are no multiple of 512"),
         ("bsrange=4k-64k", "job.fio:6:1: bsrange: a role has one size"),
@@ -421,14 +423,17 @@ def test_drafts_decide_nothing_until_their_bounds_are_set(tmp_path: Path) -> Non
     assert judge(decided, _cells(decided, 1.0)).status is Status.FAIL
 
 
+FILESYSTEM = (
+    "topology: t\nmemory: 1G\ndisks: {d: {size: 512M, service: 1ms}}\nhbas: {h: {driver: null_blk, can_queue: 9}}\n"
+    "luns: {l0: {hba: h, disks: [d]}}\nstacks: {fs: {kind: filesystem, type: ext4, over: [l0]}}\n"
+)
+
+
 def test_a_job_on_a_filesystem_only_measures_and_keeps_its_written_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "fs.yaml"
-    place.write_text(
-        "topology: t\nmemory: 1G\ndisks: {d: {size: 512M, service: 1ms}}\nhbas: {h: {driver: null_blk, can_queue: 9}}\n"
-        "luns: {l0: {hba: h, disks: [d]}}\nstacks: {fs: {kind: filesystem, type: ext4, over: [l0]}}\n"
-    )
+    place.write_text(FILESYSTEM)
     job = "[j]\nfilename=/mnt/f\nrw=randwrite\ndirect=1\nioengine=io_uring\nregisterfiles\nnorandommap\noverwrite=1\n"
     on_files = ("--topology", str(place), "--map", "/mnt=fs")
     for size in ("", "size=1g\n"):
@@ -441,3 +446,38 @@ def test_a_job_on_a_filesystem_only_measures_and_keeps_its_written_files(
     assert "no first claim where filesystem fs makes" in said and "no such option" not in said
     on_disk = _draft(_written(job + "size=8m\n", tmp_path), tmp_path)
     assert "overwrite" not in on_disk.loads["solo-j"].roles["j"].options
+
+
+def test_sizes_with_shares_carry_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """60 % of 4 KiB and 40 % of 64 KiB are 28 KiB in the mean."""
+    job = "[j]\ndirect=1\nrw=randread\nioengine=libaio\niodepth=4\nbs=8k\nbssplit=4k/60:64k/40\n"
+    scenario = _draft(_written(job, tmp_path), tmp_path)
+    role = scenario.loads["solo-j"].roles["j"]
+    assert (role.bs, role.sizes) == (28672, {4096: 60, 65536: 40})
+    assert scenario.claims
+    sides = _refused(job.replace("randread", "randrw").replace("64k/40", "64k/40,8k/100"), tmp_path, capsys)
+    assert "job.fio:7:1: bssplit: reads and writes differ" in sides
+
+
+def test_polling_jobs_need_poll_queues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = "[j]\ndirect=1\nrw=randread\nioengine=io_uring\niodepth=4\nhipri\n"
+    assert "hipri: d0 has no poll queues" in _refused(job, tmp_path, capsys)
+    place = tmp_path / "polled.yaml"
+    place.write_text(FILESYSTEM.partition("stacks")[0].replace("can_queue: 9", "can_queue: 9, poll_queues: 1"))
+    scenario = _draft(_written(job, tmp_path), tmp_path, "--topology", str(place))
+    assert scenario.loads["solo-j"].roles["j"].polls
+    assert (scenario.claims, set(scenario.arms)) == ((), {"base"})
+    assert "no first claim where null_blk completes what is polled" in capsys.readouterr().err
+
+
+def test_jobs_of_one_file_on_a_filesystem_share_it(tmp_path: Path) -> None:
+    """fio gives the clones of a job one file where it names the file, else each its own."""
+    place = tmp_path / "fs.yaml"
+    place.write_text(FILESYSTEM)
+    common = "[global]\nrw=randwrite\ndirect=1\nsize=8m\ndirectory=/mnt\n"
+    job = f"{common}[a]\nfilename=f\nnumjobs=2\n[b]\nfilename=f\nsize=4m\n[c]\nfilename=g\n[d]\nnumjobs=2\n"
+    scenario = _draft(_written(job, tmp_path), tmp_path, "--topology", str(place), "--map", "/mnt=fs")
+    roles = scenario.loads["together"].roles
+    files = {name: role.options.get("files") for name, role in roles.items()}
+    assert files == dict.fromkeys(("a-1", "a-2", "b"), "shared-f") | dict.fromkeys(("c", "d-1", "d-2"))
+    assert [role.options["size"] for role in roles.values()] == ["8388608"] * 2 + ["4194304"] + ["8388608"] * 3

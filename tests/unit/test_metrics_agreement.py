@@ -40,6 +40,8 @@ def test_no_more_bytes_are_moved_in_a_window_than_with_its_ramp() -> None:
     assert said(1001, 0, iostats="0") == []
     buffered = replace(SOLO, roles={"fast": replace(SOLO.roles["fast"], direct=False)})
     assert said(1001, 1000, load=buffered) == []
+    several = replace(SOLO.roles["fast"], options={"bssplit": "4k/50:8k/50"})
+    assert said(1001, 1000, load=replace(SOLO, roles={"fast": several})) == []
     both = replace(SOLO, roles={"fast": role("fast", "fast"), "other": role("other", "fast")})
     assert said(600, 1000, load=both, sharing=400) == []
     assert said(600, 1000, load=both, sharing=401)

@@ -32,6 +32,8 @@ def topology(name: str) -> Topology:
 def test_a_kernel_has_it_all_or_lacks_target_core_user(tmp_path: Path) -> None:
     for name in ("neighbours", "neighbours-one-queue", "null-shared-tags"):
         assert missing(able(tmp_path), topology(name), {"scheduler": "bfq"}) == ()
+    polled = apply_setting(topology("null-shared-tags"), "hba.poll_queues", 1)
+    assert missing(able(tmp_path), polled, {}) == ("null_blk of 6.1.0-50-amd64 has no parameter poll_queues",)
     (reason,) = missing(able(tmp_path), topology("calibration-tcmu"), {})
     assert reason == "6.1.0-50-amd64 has no module target_core_user"
 

@@ -121,6 +121,11 @@ def test_a_guest_has_as_many_queues_as_cpus(tmp_path: Path) -> None:
     assert "the guest has 2" in str(refusal)
 
 
+def test_only_null_blk_has_poll_queues(tmp_path: Path) -> None:
+    found = mistakes(GOOD.replace("driver: tcm_loop", "driver: tcm_loop, poll_queues: 1"), tmp_path)
+    assert "hba h: poll_queues needs driver null_blk, got tcm_loop" in found
+
+
 def test_drivers_have_limits_of_their_own(tmp_path: Path) -> None:
     two = GOOD.replace("luns:", "  g: {driver: tcm_loop, can_queue: 1}\nluns:").replace(
         "{hba: h, disks: [b]", "{hba: g, disks: [b]"

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.limits.limits import arm_bound
 from harness.run.plan import guest_job
 from harness.scenario import schema
 from harness.scenario.fio import CGROUP_FILES, FIO_SEEDS, cgroups, job_file, of_processes, start_phase
 from harness.scenario.model import Load, Role, Scenario
+from lab.base.errors import InputErrors, Misuse
 from lab.base.units import parse_size
 from lab.topology.model import Disk, Driver, Hba, Lun, Stack, StackKind, Topology
 from tests.unit.scenario_text import GOOD, RIG, load
@@ -207,7 +209,7 @@ WEIGHTS = {"io_weight": "300", "bfq_weight": "300"}
 
 def test_every_allowed_option_has_a_sample() -> None:
     assert (
-        SAMPLES.keys() | {"create", "files", "nrfiles", "overwrite", *schema.ONLY_IO_URING, *WEIGHTS}
+        SAMPLES.keys() | {"bssplit", "create", "files", "nrfiles", "overwrite", *schema.ONLY_IO_URING, *WEIGHTS}
         == schema.OPTIONS.keys()
     )
 
@@ -243,6 +245,46 @@ def test_options_of_io_uring() -> None:
     assert job["iodepth_low"] == "1"
     deep = replace(one, iodepth=32)
     assert sections(job_file(window(deep), TOPOLOGY, 1))["victim"]["iodepth_low"] == "24"
+
+
+def test_a_role_of_several_sizes_has_their_mean_as_its_bs(tmp_path: Path) -> None:
+    """60 % of 4 KiB and 40 % of 64 KiB are 28 KiB in the mean."""
+    split: dict[str, object] = {"rw": "randread", "bs": "28k", "iodepth": 4, "bssplit": "4k/60:64k/40"}
+    scenario = with_role(split, tmp_path)
+    job = sections(job_file(scenario.loads["lopsided"], scenario.arms["shared"].topology, 1))["hog"]
+    assert (job["bs"], job["bssplit"]) == ("28672", "4k/60:64k/40")
+    for change, says in {
+        ("bs", "4k"): r"bs: the mean of bssplit is 28672 bytes \(write bs: 28672\)",
+        ("bssplit", "4k/60:64k/50"): "bssplit: the shares add up to 110 %, not to 100",
+        ("bssplit", "1000/60:64k/40"): "bssplit: 1000 is not a multiple of 512",
+        ("bssplit", "4k/100"): "bssplit: expected sizes with shares",
+        ("verify", "md5"): "bssplit: checksums are of blocks of one size",
+        ("size", "32k"): "disk: p1 of 1G is too small",
+        ("disk", "p0"): "bssplit: disk p0 serves whole requests of one size in a tick",
+    }.items():
+        with pytest.raises(InputErrors, match=says):
+            with_role({**split, change[0]: change[1]}, tmp_path)
+
+
+def test_a_polling_role_needs_poll_queues_and_the_company_of_others_that_poll(tmp_path: Path) -> None:
+    polled: dict[str, object] = {"rw": "randread", "bs": "4k", "iodepth": 4, "ioengine": "io_uring", "hipri": "true"}
+    with pytest.raises(InputErrors, match="hipri: p1 has no poll queues"):
+        with_role(polled, tmp_path)
+    for key, value, says in (("direct", "false", "the page cache is not polled"), ("ioengine", "libaio", "libaio does")):
+        with pytest.raises(InputErrors, match=f"hipri: {says}"):
+            with_role({**polled, key: value}, tmp_path)
+    assert not with_role({**polled, "hipri": "false"}, tmp_path).loads["lopsided"].roles["hog"].polls
+    row = "{disk: p0, rw: randread, bs: 4k, iodepth: 4, ioengine: io_uring, hipri: true}"
+    text = GOOD.replace("topology: neighbours", "topology: ./polled.yaml").replace("hba.cmd_per_lun", "queue.nr_requests")
+    text = text.replace("{disk: p0, rw: randread, bs: 4k, iodepth: 256}", row)
+    rig = RIG.replace("driver: tcm_loop", "driver: null_blk, poll_queues: 2").replace("rate: 1 MB/s", "service: 1ms")
+    (tmp_path / "polled.yaml").write_text(rig)
+    with pytest.raises(InputErrors, match="hipri: roles of this load that do not poll have other tags"):
+        load(text, tmp_path)
+    scenario = load(text.replace("{disk: p1, rw: randread, bs: 4k, iodepth: 1}", row.replace("p0", "p1")), tmp_path)
+    assert sections(job_file(scenario.loads["lopsided"], scenario.arms["shared"].topology, 1))["hog"]["hipri"] == "1"
+    with pytest.raises(Misuse, match="nothing bounds hog: null_blk completes what is polled"):
+        arm_bound(scenario.arms["shared"], scenario.loads["lopsided"], "hog", "iops")
 
 
 def test_a_role_on_a_filesystem_has_files_there() -> None:

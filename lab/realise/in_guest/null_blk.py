@@ -16,7 +16,10 @@ _TAGS = 1024
 
 def steps(topology: Topology) -> Iterator[Step]:
     (hba,) = topology.hbas.values()
-    yield Module("null_blk", f"nr_devices=0 shared_tags=1 hw_queue_depth={hba.can_queue} submit_queues={hba.hw_queues}")
+    # Poll queues came with Linux 5.16 (0a593fbbc245).
+    poll = f" poll_queues={hba.poll_queues}" if hba.poll_queues else ""
+    shared = f"shared_tags=1 hw_queue_depth={hba.can_queue} submit_queues={hba.hw_queues}{poll}"
+    yield Module("null_blk", f"nr_devices=0 {shared}")
     kept = topology.keeping()
     for index, lun in enumerate(topology.luns.values()):
         yield from _device(index, topology.disks[lun.disks[0]], None, kept=lun.name in kept)
