@@ -80,7 +80,9 @@ PhaseSeen = Callable[[str], None]
 class GuestLoad:
     """A named fio job file. ``time`` is its duration in nanoseconds of guest time, ``ramp`` included.
 
-    ``processes``: its jobs are processes instead of threads. ``lost`` are paths that fail meanwhile.
+    ``processes``: its jobs are processes instead of threads. ``lost`` are paths that fail meanwhile. ``prepare`` runs
+    before its files are laid out and the page cache is emptied (filesystems), ``warm`` after it; ``time`` of these is
+    what they take at most.
     """
 
     name: str
@@ -89,6 +91,13 @@ class GuestLoad:
     ramp: int = 0
     processes: bool = False
     lost: tuple[Loss, ...] = ()
+    prepare: tuple["GuestLoad", ...] = ()
+    warm: tuple["GuestLoad", ...] = ()
+
+    @property
+    def whole(self) -> int:
+        """``time`` with that of the steps before it."""
+        return self.time + sum(step.time for step in (*self.prepare, *self.warm))
 
 
 @dataclass(frozen=True)
@@ -170,8 +179,10 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         steps.append(Write(f"{TRACE_INSTANCE}/buffer_size_kb", str(_TRACE_BUFFER >> 10)))
     steps += job.before
     for number, load in enumerate(job.loads):
+        steps += _unmeasured(load.prepare)
         if topology.filesystems:
             steps.append(LayFiles(load.name, load.fio))
+        steps += _unmeasured(load.warm)
         # The scan of a LUN is I/O too, so the first load also has a rest before it.
         steps += [Phase("rest"), Pause(job.pause + job.phase)]
         if job.inject and number == 0:
@@ -182,6 +193,11 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         run_load = RunLoad(load.name, load.fio, watch_of(topology, load), load.processes)
         steps += [TraceOn(job.trace), run_load, TraceOff(load.name)] if job.trace else [run_load]
     return (*steps, *job.after)
+
+
+def _unmeasured(loads: Iterable[GuestLoad]) -> Iterator[Step]:
+    for load in loads:
+        yield from (Phase("rest"), RunLoad(load.name, load.fio))
 
 
 def watch_of(topology: Topology, load: GuestLoad) -> Sampling | None:
@@ -241,7 +257,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock()
     modules = [step.name for step in work if isinstance(step, Module)]
     base = image.base_image(lab.cache, kernel, _payload(lab, topology, work), modules, _programs(lab.cache, work))
-    loads = sum(load.time for load in job.loads)
+    loads = sum(load.whole for load in job.loads)
     # Seconds of host time; a guest that is always busy runs about twenty times slower than its clock.
     limit = 600 + 40 * loads / NANOSECONDS
     processors = topology.processors

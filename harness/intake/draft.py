@@ -100,6 +100,7 @@ class Drafter:
         topology = _read(source.document)
         self._targets = targets(jobs, topology, places)
         self._files = {key for key, target in self._targets.items() if topology.is_filesystem(target)}
+        self._on_files = {self._targets[key] for key in self._files}
         self._extents = dict(self._regions(topology))
 
     def draft(self, reported: Mapping[str, float]) -> Draft:
@@ -177,6 +178,15 @@ class Drafter:
         names = [job.role] if job.clones == 1 else [f"{job.role}-{number}" for number in range(1, job.clones + 1)]
         return {name: self._row(job) for name in names}
 
+    def _warm(self, jobs: Sequence[DraftJob]) -> Document:
+        """The steps that read files of the jobs into the page cache."""
+        steps: list[Document] = []
+        for name, row in ((name, row) for job in jobs if job.pre_read for name, row in self._roles(job).items()):
+            where = {key: row[key] for key in ("disk", "bs", "offset", "size") if key in row}
+            where |= {"files": row.get("files", name)} if row["disk"] in self._on_files else {}
+            steps.append({**where, "rw": "read", "iodepth": 1, "ioengine": "psync", "direct": False})
+        return {"warm": steps} if steps else {}
+
     def _loads(self, windows: Mapping[str, Document]) -> Rows:
         """Each job alone, and the jobs between two stonewalls together."""
         of = {f"{_SOLO}{job.role}": [job] for job in self._jobs}
@@ -188,6 +198,7 @@ class Drafter:
         return {
             name: {
                 "window": {**windows.get(name, usual), **_published(jobs)},
+                **self._warm(jobs),
                 **{role: row for job in jobs for role, row in self._roles(job).items()},
             }
             for name, jobs in of.items()

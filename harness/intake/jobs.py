@@ -32,12 +32,7 @@ filesize random_generator refill_buffers scramble_buffers error_dump kb_base
 """
 _HARMLESS = frozenset(_HARMLESS_WORDS.split())
 """Options of the output, of files, of the amount of I/O (a window ends by time), and those that are read elsewhere."""
-_CHANGING = frozenset(
-    {
-        *("refill_buffers", "scramble_buffers", "random_generator"),
-        *("invalidate", "pre_read", "fallocate"),
-    }
-)
+_CHANGING = frozenset({"refill_buffers", "scramble_buffers", "random_generator", "fallocate"})
 """Of these, those that change data or offsets: a draft says that they are left out."""
 _PLACEMENT = frozenset({"cpumask", "cpus_allowed", "cpus_allowed_policy", "numa_cpu_nodes", "numa_mem_policy"})
 _ONLY_RANDOM = frozenset({"random_distribution"})
@@ -49,7 +44,8 @@ class DraftJob:
     """A job as a role without its disk. ``key`` is the device or the folder that its file is on, ``file`` the file.
 
     ``shares_file``: clones and other jobs of that file use it together. ``label`` is what fio calls it in its output.
-    ``size`` and ``offset`` are in bytes, None where the file has none.
+    ``pre_read``: its file is read into the page cache first. ``size`` and ``offset`` are in bytes, None where the file
+    has none.
     ``thinktime`` and ``runtime`` are in ns.
     ``stage`` counts the stonewalls before it, or is later than that of the job that it waits for.
     """
@@ -73,6 +69,7 @@ class DraftJob:
     thinktime: int | None = None
     runtime: int | None = None
     shares_file: bool = False
+    pre_read: bool = False
     options: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -141,7 +138,11 @@ class _JobReader:
 
     def read(self, role: str, stage: int) -> DraftJob:
         rw, direct = self._rw(), self._direct()
-        options = dict(self._role_options(rw))
+        options, pre_read = dict(self._role_options(rw)), not direct and self.is_set("pre_read")
+        if pre_read or (not direct and "invalidate" in self._options and not self.is_set("invalidate")):
+            options["invalidate"] = False
+        if pre_read and "size" not in self._options:
+            self._refuse(self._options["pre_read"], "a whole device is more than the page cache takes", "write size=64m")
         engine, depth, notes = self._engine(direct=direct)
         key, file = self._place()
         notes += [f"{option.place}: {option.name}={option.value} is left out" for option in self._left]
@@ -157,6 +158,7 @@ class _JobReader:
             key=key,
             file=file,
             shares_file="filename" in self._options,
+            pre_read=pre_read,
             clones=self._clones(),
             stage=stage,
             rw=rw,

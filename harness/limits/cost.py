@@ -8,6 +8,7 @@ from math import inf
 from harness.limits.limits import arm_bound
 from harness.scenario.model import Arm, Clock, Load, Role, Scenario
 from lab.base.errors import Misuse
+from lab.base.units import parse_size
 from lab.topology.model import Driver
 
 HOST = 15.0
@@ -31,7 +32,7 @@ _WORKS = 0.95
 class LoadCost:
     """A load in a boot of an arm: ``window`` in seconds with its ``ramp``, and the share of it that the CPU works.
 
-    ``iops`` are what bound and CPU allow. ``bounded``: False where nothing bounds them, and the CPU is taken to work
+    ``iops`` are what bound and CPU allow. ``steps`` are seconds of the CPU before the window. ``bounded``: False where nothing bounds them, and the CPU is taken to work
     throughout.
     """
 
@@ -42,11 +43,12 @@ class LoadCost:
     busy: float
     iops: float
     bounded: bool = True
+    steps: float = 0.0
 
     @property
     def seconds(self) -> float:
         """Host time."""
-        return self.window * (self.busy * HOST + (1 - self.busy) * _IDLE)
+        return self.steps * HOST + self.window * (self.busy * HOST + (1 - self.busy) * _IDLE)
 
     @property
     def shorter(self) -> "LoadCost | None":
@@ -67,11 +69,12 @@ def costs(scenario: Scenario, arms: Iterable[str] = ()) -> tuple[LoadCost, ...]:
 def _cost(arm: Arm, load: Load) -> LoadCost:
     ns = max(PER_IO.get(hba.driver, _OTHER) for hba in arm.topology.hbas.values())
     most, window, ramp = _SECOND / ns, (load.ramp + load.runtime) / _SECOND, load.ramp / _SECOND
+    steps = sum(len(step.disks) * parse_size(step.options["size"]) / step.bs for step in (*load.prepare, *load.warm)) / most
     try:
         bound = sum(min(arm_bound(arm, load, name, "iops"), _pace(role)) for name, role in load.roles.items())
     except Misuse:
-        return LoadCost(arm.name, load.name, window, ramp, 1.0, most, bounded=False)
-    return LoadCost(arm.name, load.name, window, ramp, min(1.0, bound / most), min(bound, most))
+        return LoadCost(arm.name, load.name, window, ramp, 1.0, most, bounded=False, steps=steps)
+    return LoadCost(arm.name, load.name, window, ramp, min(1.0, bound / most), min(bound, most), steps=steps)
 
 
 def _pace(role: Role) -> float:

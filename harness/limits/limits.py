@@ -326,6 +326,8 @@ def unbounded_by(topology: Topology, role: Role) -> str:
     """Why the topology does not tell what a role can have, in words; "" where it does."""
     if role.polls:
         return "null_blk completes what is polled without the service time of a disk"
+    if role.options.get("invalidate") == "0" and not role.direct:
+        return "the page cache may have its blocks"
     for stack in (stack for disk in role.disks for stack in topology.below(disk)):
         if stack.kind in OWN_REQUESTS:
             return f"{stack.kind} {stack.name} makes requests of its own"

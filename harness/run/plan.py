@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 from harness.record.store import KernelFacts, RunFacts, planned
 from harness.run.boots import STRATEGIES, ClockStrategy, Jobs
-from harness.scenario.fio import cgroups, job_file, of_processes, start_phase
-from harness.scenario.model import Arm, Clock, Load, Scenario
+from harness.scenario.fio import cgroups, job_file, of_processes, start_phase, step_file
+from harness.scenario.model import Arm, Clock, Load, Role, Scenario
 from lab.base.errors import Misuse
+from lab.base.units import parse_size
 from lab.kernels.model import Kernel
 from lab.session import GuestLoad, Job, Lab, prepare_job, unmet
+from lab.topology.limits import longest_wait
+from lab.topology.model import Topology
 from lab.yaml.strict import names, nearest
 
 
@@ -47,6 +50,8 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
             load.ramp,
             of_processes(load),
             load.lost,
+            tuple(_step(load, role, arm.topology, seed) for role in load.prepare),
+            tuple(_step(load, role, arm.topology, seed) for role in load.warm),
         )
         for load in _in_order(scenario, seed)
     )
@@ -54,6 +59,20 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
     inject = scenario.selftest.inject if scenario.selftest else ""
     groups = tuple(group for load in _in_order(scenario, seed) for group in cgroups(load, arm.topology))
     return Job(arm.queue, loads, scenario.pause, start_phase(scenario.name, seed), labels, inject, cgroups=groups)
+
+
+_STEP_LEAST = 60 * 10**9
+_STEP_TIMES = 4
+"""What a filesystem or an array adds to the requests of a step; its time is a limit for guests that hang."""
+
+
+def _step(load: Load, role: Role, topology: Topology, seed: int) -> GuestLoad:
+    """A step before ``load``, with the time that it takes at most: as if its requests came one by one."""
+    disks = {name for disk in role.disks for lun in topology.leaves(disk) for name in topology.luns[lun].disks}
+    each = max(longest_wait(topology.disks[name], max(role.sizes), 1, topology) for name in disks)
+    requests = len(role.disks) * parse_size(role.options["size"]) // min(role.sizes)
+    time = _STEP_LEAST + _STEP_TIMES * requests * each
+    return GuestLoad(f"{load.name}.{role.name}", step_file(role, topology, seed), time)
 
 
 def _in_order(scenario: Scenario, seed: int) -> Iterator[Load]:
@@ -121,7 +140,8 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
     clock.refuse(scenario, verify=request.verify, baseline=request.base is not None)
     cells = expand(scenario, request.seeds, request.arms or None)
     arms = {arm.name: arm for arm, _ in cells}
-    roles = [role for load in scenario.loads.values() for role in load.roles.values()]
+    loads = scenario.loads.values()
+    roles = [role for load in loads for role in (*load.roles.values(), *load.prepare, *load.warm)]
     used = {role.ioengine for role in roles} | {key for role in roles for key in role.options}
     options = (*scenario.requires.config, *(OPTIONS_NEEDED[key] for key in sorted(used & set(OPTIONS_NEEDED))))
     requires = {"options": options, "modules": scenario.requires.modules}

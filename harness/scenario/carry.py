@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 
 from harness.scenario.fio import CGROUP_FILES
-from harness.scenario.loads import role_rows
+from harness.scenario.loads import role_rows, step_rows
 from harness.scenario.model import Arm, Load, Role
 from lab.base.units import parse_size, show_size, show_time
 from lab.topology.emulated import processors
@@ -23,20 +23,29 @@ _SEQUENTIAL = {"read", "write", "rw", "readwrite"}
 
 def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) -> None:
     """Reports, at each role, what the topology of an arm cannot carry."""
-    for load, name, role_row in role_rows(row):
-        role = loads[load].roles.get(name) if load in loads else None
-        if role is None:
-            continue
-        together = loads[load].apart().roles.values()
+    for role_row, role, together, load in _placed(row, loads):
         # The arms that lack a CPU have the same remedy.
         for key, reason, remedy in islice(chain.from_iterable(_wrong_cpus(role, arm) for arm in arms.values()), 1):
             role_row.add(key, f"{key}: {reason}", remedy)
         for arm in arms.values():
             # Of several disks with a refusal for the same key, only the first is reported.
             refusals = [refusal for part in role.apart() for refusal in refused(part, together, arm)]
-            refusals += [refusal for part in role.apart() for refusal in _too_few_requests(part, loads[load], arm)]
+            if load is not None:
+                refusals += [refusal for part in role.apart() for refusal in _too_few_requests(part, load, arm)]
             for key, reason, remedy in {refusal[0]: refusal for refusal in reversed(refusals)}.values():
                 role_row.add(key, f"{key}: {reason}", remedy)
+
+
+def _placed(row: Row, loads: Mapping[str, Load]) -> Iterator[tuple[Row, Role, Iterable[Role], Load | None]]:
+    """Every sound role with those that run at the same time and its load, None for a step before the load."""
+    for name, role_name, role_row in role_rows(row):
+        if name in loads and (role := loads[name].roles.get(role_name)):
+            yield role_row, role, loads[name].apart().roles.values(), loads[name]
+    for name, load in loads.items():
+        rows, steps = [*step_rows(row.get("loads")[name])], (*load.prepare, *load.warm)
+        # With a mistake in one of them nobody knows which is which.
+        for step_row, step in zip(rows, steps, strict=True) if len(rows) == len(steps) else ():
+            yield step_row, step, step.apart(), None
 
 
 def check_lost(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) -> None:

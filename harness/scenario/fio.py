@@ -21,11 +21,19 @@ def job_file(load: Load, topology: Topology, seed: int) -> str:
     A role on several disks is one section for each disk, all with the role's name and in one fio group, for which fio
     reports one result: sums, and percentiles over all requests.
     """
-    sections = [_section("global", _global_options(load, seed))]
+    sections = [_section("global", chain(_timing(load), _global_options(seed), _ending(load)))]
     for role in load.roles.values():
         for place, part in enumerate(role.apart()):
             own = _group_options(place, role, load.ramp) if len(role.disks) > 1 else ()
             sections.append(_section(role.name, chain(own, _role_options(part, topology, group_of(load, role)))))
+    return "\n".join(sections)
+
+
+def step_file(role: Role, topology: Topology, seed: int) -> str:
+    """The job file of a step before a load: once over its size, and what it wrote is on the disk when it ends."""
+    synced = (("end_fsync", "1"),) if role.rw not in _READS else ()
+    sections = [_section("global", chain(_global_options(seed), synced))]
+    sections += [_section(role.name, _role_options(part, topology, "")) for part in role.apart()]
     return "\n".join(sections)
 
 
@@ -39,11 +47,14 @@ def start_phase(scenario: str, seed: int) -> int:
     return int.from_bytes(digest[:4], "big") % 20_000 * 1000
 
 
-def _global_options(load: Load, seed: int) -> Iterator[tuple[str, str]]:
+def _timing(load: Load) -> Iterator[tuple[str, str]]:
     yield "time_based", "1"
     yield "runtime", f"{load.runtime // 1000}us"
     if load.ramp:
         yield "ramp_time", f"{load.ramp // 1000}us"
+
+
+def _global_options(seed: int) -> Iterator[tuple[str, str]]:
     yield "randseed", str(seed * 7919 % FIO_SEEDS)
     yield "thread", "1"
     # Not the counter of CPU cycles: guests calibrate it only briefly.
@@ -52,6 +63,9 @@ def _global_options(load: Load, seed: int) -> Iterator[tuple[str, str]]:
     yield "clat_percentiles", "1"
     yield "percentile_list", "50:90:99:99.9"
     yield "group_reporting", "0"
+
+
+def _ending(load: Load) -> Iterator[tuple[str, str]]:
     if len(load.apart().roles) > 1:
         # A fio job's ramp ends with its first I/O after that time, so a job that waits starts its window late. It would
         # still count after the other jobs have ended.

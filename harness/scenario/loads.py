@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from harness.scenario import schema
+from harness.scenario.fio import CGROUP_FILES
 from harness.scenario.model import MIXED, PERCENT, Arm, Clock, Load, Role, mean_size
 from lab.base.units import show_time
 from lab.topology.model import Loss
@@ -42,8 +43,24 @@ def read_loads(row: Row) -> dict[str, Load]:
         elif own and name in roles:
             _check_stagger(load_row, roles[name].values(), own["ramp"])
             losses = tuple(loss for item in load_row.get("lost", ()) if (loss := item.build(Loss)))
-            loads[name] = Load(name, roles[name], lost=losses, **own)
+            steps = {key: tuple(_steps(load_row, key)) for key in schema.STEP_KEYS}
+            loads[name] = Load(name, roles[name], lost=losses, **steps, **own)
     return loads
+
+
+def step_rows(load_row: Row) -> Iterator[tuple[str, Row]]:
+    """The steps before a load, each with its key."""
+    yield from ((key, step) for key in schema.STEP_KEYS for step in load_row.get(key, ()))
+
+
+def _steps(load_row: Row, key: str) -> Iterator[Role]:
+    for number, step in enumerate(load_row.get(key, ()), start=1):
+        if role := _role(f"{key}{number}", step):
+            yield role
+            if "size" not in role.options:
+                step.add("", f"{key}: size is missing, at which a step ends", "write size: 64M")
+            for option in sorted(role.options.keys() & CGROUP_FILES.keys()):
+                step.add(option, f"{option}: a step has no cgroup", f"remove {option}")
 
 
 def _check_stagger(row: Row, roles: Iterable[Role], ramp: int) -> None:

@@ -125,7 +125,9 @@ def mean_size(sizes: Mapping[int, int]) -> int:
 class Load:
     """Roles that run together for ``runtime`` ns after ``ramp`` ns; ``lost`` are paths that fail for a part of it.
 
-    ``published`` is for how many ns the machine ran the test that it stands for, 0 where none is known.
+    ``published`` is for how many ns the machine ran the test that it stands for, 0 where none is known. The roles of
+    ``prepare`` run before it, one after another, each once over its size; then its files are laid out and the page
+    cache is emptied (filesystems), and the roles of ``warm`` run.
     """
 
     name: str
@@ -134,6 +136,8 @@ class Load:
     ramp: int
     lost: tuple[Loss, ...] = ()
     published: int = 0
+    prepare: tuple[Role, ...] = ()
+    warm: tuple[Role, ...] = ()
 
     def windows(self, count: int) -> tuple["Load", ...]:
         """The load once for each window of a boot, ``NAME.NUMBER`` if there are several."""

@@ -58,25 +58,24 @@ def inside(kind: object) -> tuple[Record, str] | None:
 def _sections(record: Record, path: str, heading: str, known: dict[Record, str]) -> Iterator[str]:
     """A table of the keys of a record, then a section for each record in it that is not ``known`` by its address."""
     known[record] = _address(path)
-    below: list[tuple[Record, str]] = []
+    every = (*record.fields, *record.patterns)
+    below = {part[0]: f"{path}.{field.label or field.name}{part[1]}" for field in every if (part := inside(field.kind))}
     rows: list[Sequence[str]] = []
     overrides: dict[str, list[str]] = {}
-    for field in (*record.fields, *record.patterns):
+    for field in every:
         name, kind = field.label or field.name, field.kind.type
         if path == "arms.ARM" and (prefix := next(filter(name.startswith, _OVERRIDES), "")):
             overrides.setdefault(prefix, []).append(f"`{name}`")
             continue
         if nested := inside(field.kind):
-            own = f"{path}.{name}{nested[1]}".lstrip(".")
-            below.append((nested[0], own))
-            kind = f"[{kind}]({known.get(nested[0], _address(own))})"
+            kind = f"[{kind}]({known.get(nested[0], _address(below[nested[0]]))})"
         rows.append((f"`{name}`", kind, *_facts(field)))
     for prefix, names in overrides.items():
         rows.append((", ".join(names), f"[as there]({_OVERRIDES[prefix]})", "", "", "", "in place of that value"))
     yield f"{heading}\n\n{_table(_HEAD, rows)}"
-    for part, own in below:
+    for part, own in below.items():
         if part not in known:
-            yield from _sections(part, own, f"### {own}", known)
+            yield from _sections(part, own.lstrip("."), f"### {own.lstrip('.')}", known)
 
 
 def _address(heading: str) -> str:

@@ -119,6 +119,9 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("files", name_text(), "filesystem: first part of their names", "data", absent="the role's name")),
         Option(Field("nrfiles", Integer(1, 10**5), "filesystem: number of files", "1000", absent="1")),
         Option(Field("create", Flag(), "filesystem: make each file, write it and close it, again and again"), _as_flag),
+        Option(
+            Field("invalidate", Flag(), "drop its blocks from the page cache when it starts", absent="true"), _as_flag
+        ),
         Option(Field("overwrite", Flag(), "filesystem: write the files before the window"), _as_flag),
         Option(
             Field("io_max", Text("words of io.max", _IO_MAX), "limits of a cgroup of its own", "riops=100 rbps=1048576")
@@ -189,8 +192,12 @@ _LOSS = Record(
     )
 )
 LOST = Field("lost", ListOf(_LOSS, least=1), "paths that fail all I/O for a part of the load")
-LOAD_KEYS = (WINDOW.name, LOST.name)
-LOAD = Record((WINDOW, LOST), (Field(rf"(?!({'|'.join(LOAD_KEYS)})$){NAME}", ROLE, "one role", label="ROLE"),))
+_STEPS = ListOf(ROLE, least=1, most=16)
+PREPARE = Field("prepare", _STEPS, "roles that run before it, one after another, each once over its size")
+WARM = Field("warm", _STEPS, "the same, after its files were laid out and the page cache was emptied (filesystems)")
+STEP_KEYS = (PREPARE.name, WARM.name)
+LOAD_KEYS = (WINDOW.name, LOST.name, *STEP_KEYS)
+LOAD = Record((WINDOW, LOST, PREPARE, WARM), (Field(rf"(?!({'|'.join(LOAD_KEYS)})$){NAME}", ROLE, "one role", label="ROLE"),))
 MOST_ROLES = 32
 
 SCHEDULER = "scheduler"

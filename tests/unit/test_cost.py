@@ -56,6 +56,15 @@ def test_a_load_that_the_cpu_bounds_takes_tens_of_host_seconds_and_needs_100_ms(
     )
 
 
+def test_steps_before_a_load_take_the_cpu_by_their_requests() -> None:
+    """6,400 requests of 4 KiB on one device and as many on two, 15,000 instructions each: 0.288 s."""
+    solo = next(iter(MODEL.loads.values()))
+    step = replace(solo.roles["fast"], options={"size": str(6400 * 4096)})
+    both = replace(solo, prepare=(step,), warm=(replace(step, disks=("fast", "slow")),))
+    plain, cost = (costs(replace(MODEL, loads={"solo": load}))[0] for load in (solo, both))
+    assert cost.seconds - plain.seconds == pytest.approx(0.288 * 15)
+
+
 def test_a_short_window_is_not_made_shorter() -> None:
     model = with_fast(4000)
 

@@ -481,3 +481,24 @@ def test_jobs_of_one_file_on_a_filesystem_share_it(tmp_path: Path) -> None:
     files = {name: role.options.get("files") for name, role in roles.items()}
     assert files == dict.fromkeys(("a-1", "a-2", "b"), "shared-f") | dict.fromkeys(("c", "d-1", "d-2"))
     assert [role.options["size"] for role in roles.values()] == ["8388608"] * 2 + ["4194304"] + ["8388608"] * 3
+
+
+def test_a_file_that_is_read_first_is_read_by_a_step_and_stays_in_the_cache(tmp_path: Path) -> None:
+    place = tmp_path / "fs.yaml"
+    place.write_text(FILESYSTEM)
+    on_files = ("--topology", str(place), "--map", "/mnt=fs")
+    job = "[j]\ndirectory=/mnt\nrw=randwrite\nioengine=psync\nnumjobs=2\nsize=8m\npre_read=1\n"
+    load = _draft(_written(job, tmp_path), tmp_path, *on_files).loads["solo-j"]
+    assert [(step.rw, step.direct, step.options["files"], step.options["size"]) for step in load.warm] == [
+        ("read", False, name, "8388608") for name in ("j-1", "j-2")
+    ]
+    assert {role.options["invalidate"] for role in load.roles.values()} == {"0"}
+    kept = _draft(_written(job.replace("pre_read=1", "invalidate=0"), tmp_path), tmp_path, *on_files).loads["solo-j"]
+    assert (kept.warm, kept.roles["j-1"].options["invalidate"]) == ((), "0")
+    direct = _draft(_written(job + "direct=1\n", tmp_path), tmp_path, *on_files).loads["solo-j"]
+    assert (direct.warm, direct.roles["j-1"].options.get("invalidate")) == ((), None)
+
+
+def test_a_device_is_not_read_first_as_a_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = _refused("[j]\nrw=randread\npre_read=1\n", tmp_path, capsys)
+    assert "job.fio:3:1: pre_read: a whole device is more than the page cache takes" in said

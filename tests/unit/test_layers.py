@@ -219,6 +219,18 @@ def test_files_are_laid_before_the_rest_of_each_load(mirrored: Topology) -> None
     assert not [step for step in none if isinstance(step, LayFiles)]
 
 
+def test_steps_run_before_and_after_the_files_of_a_load_are_laid(mirrored: Topology) -> None:
+    steps = {"prepare": (GuestLoad("one.prepare1", "", 7),), "warm": tuple(GuestLoad(f"one.warm{n}", "", 8) for n in (1, 2))}
+    job = Job({}, (GuestLoad("one", "", 1000, **steps), GuestLoad("two", "", 1000)), pause=0, phase=0, labels={})
+    lines = [" ".join(step.fields()[:2]) for step in guest_steps(mirrored, job)]
+    assert lines[lines.index("phase rest") :] == [
+        *("phase rest", "load one.prepare1", "layout one"),
+        *("phase rest", "load one.warm1", "phase rest", "load one.warm2"),
+        *("phase rest", "pause 0", "load one", "layout two", "phase rest", "pause 0", "load two"),
+    ]
+    assert [load.whole for load in job.loads] == [1023, 1000]
+
+
 def test_files_of_several_roles_are_laid_by_a_job_that_does_not_end_at_the_first(mirrored: Topology) -> None:
     one = Role("one", ("fs",), "write", 4096, 1, "psync", True, {"size": "4m"})
     loads = [(one,), (one, replace(one, name="b"))]

@@ -209,7 +209,7 @@ WEIGHTS = {"io_weight": "300", "bfq_weight": "300"}
 
 def test_every_allowed_option_has_a_sample() -> None:
     assert (
-        SAMPLES.keys() | {"bssplit", "create", "files", "nrfiles", "overwrite", *schema.ONLY_IO_URING, *WEIGHTS}
+        SAMPLES.keys() | {"bssplit", "create", "files", "invalidate", "nrfiles", "overwrite", *schema.ONLY_IO_URING, *WEIGHTS}
         == schema.OPTIONS.keys()
     )
 
@@ -297,6 +297,47 @@ def test_a_role_on_a_filesystem_has_files_there() -> None:
     assert jobs["writer"]["filename_format"] == jobs["reader"]["filename_format"] == "writer.$filenum"
     assert (jobs["writer"]["size"], jobs["writer"]["nrfiles"], jobs["writer"]["sync"]) == ("4194304", "16", "dsync")
     assert not {"filename", "offset", "files"} & {*jobs["writer"], *jobs["reader"]}
+
+
+PREPARED = GOOD.replace("topology: neighbours", "topology: ./rig.yaml").replace(
+    "  lopsided:\n",
+    "  lopsided:\n    prepare: [{disk: p1, rw: write, bs: 1M, iodepth: 4, size: 64M}]\n"
+    "    warm: [{disk: p1, rw: read, bs: 64k, iodepth: 1, direct: false, size: 1M}]\n",
+)
+
+
+def test_steps_before_a_load_run_once_over_their_size(tmp_path: Path) -> None:
+    """64 requests of 1 ms for the first, 16 for the other, four times and a minute more."""
+    (tmp_path / "rig.yaml").write_text(RIG.replace("rate: 1 MB/s", "service: 1ms"))
+    scenario = load(PREPARED, tmp_path)
+    arm, (solo, lopsided) = scenario.arms["shared"], guest_job(scenario, scenario.arms["shared"], 2).loads
+    assert (solo.prepare, solo.warm) == ((), ())
+    (first,), (second,) = lopsided.prepare, lopsided.warm
+    assert (first.name, second.name) == ("lopsided.prepare1", "lopsided.warm1")
+    assert (first.time, second.time) == (60 * 10**9 + 256 * 10**6, 60 * 10**9 + 64 * 10**6)
+    assert lopsided.fio == job_file(scenario.loads["lopsided"], arm.topology, 2)
+    jobs = sections(first.fio)
+    assert jobs["global"].items() >= {"randseed": "15838", "thread": "1", "end_fsync": "1"}.items()
+    assert not {"time_based", "runtime", "ramp_time", "exitall"} & jobs["global"].keys()
+    assert jobs["prepare1"].items() >= {"rw": "write", "size": str(64 << 20), "direct": "1"}.items()
+    assert "end_fsync" not in sections(second.fio)["global"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (", size: 64M", "", "prepare: size is missing"),
+        ("size: 1M", "size: 2G", "disk: p1 of 1G is too small"),
+        ("disk: p1, rw: read", "disk: p7, rw: read", "disk: no disk p7"),
+        ("size: 1M", 'size: 1M, io_max: "riops=5"', "io_max: a step has no cgroup"),
+        ("iodepth: 4, size", "iodepth: 4, ioengine: psync, size", "iodepth: psync has one request in flight"),
+    ],
+)
+def test_mistakes_of_steps(old: str, new: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "rig.yaml").write_text(RIG.replace("rate: 1 MB/s", "service: 1ms"))
+    assert old in PREPARED
+    with pytest.raises(InputErrors, match=says):
+        load(PREPARED.replace(old, new), tmp_path)
 
 
 def with_role(role: dict[str, object], folder: Path) -> Scenario:

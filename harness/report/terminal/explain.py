@@ -69,12 +69,13 @@ def _preface(scenario: Scenario) -> Iterator[str]:
 
 def _load(load: Load, cost: LoadCost | None) -> Iterator[str]:
     roles = ", ".join(map(_role, load.roles.values()))
+    steps = "".join(f"; before: {_role(step)}, {step.options['size']}" for step in (*load.prepare, *load.warm))
     lost = "".join(f"; {loss.path} fails from {show_time(loss.start)} to {show_time(loss.end)}" for loss in load.lost)
     times = f"{show_time(load.ramp)} ramp, {show_time(load.runtime)}"
     if cost:
         less = f", {1000 * SHORT:g}ms would be {duration(cost.shorter.seconds)}" if cost.shorter else ""
         times += f"; host <= {duration(cost.seconds)}{less}"
-    text = f"{load.name} ({times}): {roles}{lost}"
+    text = f"{load.name} ({times}): {roles}{steps}{lost}"
     yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
