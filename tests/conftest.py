@@ -11,6 +11,9 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 _HERE = Path(__file__).parent
+_HANG, _LONG_HANG = 3600, 8 * 3600
+"""Seconds after which a test that boots hangs, and one that takes minutes: several times what it needs on a host with
+a load of 8. How fast it is decides nothing."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,6 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         booting = item.path.is_relative_to(_HERE / "vm")
         if booting:
             item.add_marker(pytest.mark.vm)
+            slow = item.get_closest_marker("slow") is not None
+            item.add_marker(pytest.mark.timeout(_LONG_HANG if slow else _HANG))
         item.add_marker(pytest.mark.xdist_group("vm" if booting else item.path.stem))
 
 

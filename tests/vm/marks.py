@@ -6,13 +6,12 @@ import pytest
 from lab.base import host
 
 
-def building(seconds: int) -> list[pytest.MarkDecorator]:
-    """Of tests that build kernels, and that have so many seconds."""
+def building() -> list[pytest.MarkDecorator]:
+    """Of tests that build kernels."""
     absent = bool(host.missing_needs(host.BUILD_NEEDS))
     reason = "needs scripts/host-packages --build"
     return [
         pytest.mark.network,
         pytest.mark.slow,
-        pytest.mark.timeout(seconds),
         pytest.mark.skipif(absent, reason=reason),
     ]

@@ -19,7 +19,7 @@ from lab.kernels.resolve import resolve
 from tests.vm.kernel_history import History, make_history
 from tests.vm.marks import building
 
-pytestmark = building(4 * 3600)
+pytestmark = building()
 CHECKOUT = Path(__file__).parents[2]
 COUNT, CULPRIT = 66, 41
 BROKEN = (20, 32, 33, 34)

@@ -18,7 +18,7 @@ from tests.vm.kernel_patches import write_mutant
 from tests.vm.marks import building
 from tests.vm.null_reads import write_reads
 
-pytestmark = building(2 * 3600)
+pytestmark = building()
 CHECKOUT = Path(__file__).parents[2]
 SCENARIO = """\
 scenario: plug-cost

@@ -16,7 +16,7 @@ from lab.kernels.kconfig import lost, read_fragments
 from lab.kernels.resolve import resolve
 from tests.vm.marks import building
 
-pytestmark = building(5400)
+pytestmark = building()
 CHECKOUT = Path(__file__).parents[2]
 
 

@@ -71,7 +71,6 @@ def _disks_of(topology: Topology, stack: Stack) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", MACHINES)
 def test_a_guest_is_captured_as_the_machine_that_it_imitates(
     name: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]

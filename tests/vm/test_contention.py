@@ -175,7 +175,6 @@ def windows(request: pytest.FixtureRequest) -> Windows:
     return found
 
 
-@pytest.mark.timeout(600)
 def test_a_counter_moves_once_in_each_turn(windows: Windows) -> None:
     assert len(windows.lines("increment")) == 1
     assert windows.seen("increment") == pytest.approx(windows.moves, rel=windows.within)

@@ -26,6 +26,8 @@ from lab.session import Lab, prepare_job, run_job
 
 pytestmark = pytest.mark.network
 CHECKOUT = Path(__file__).parents[2]
+PATIENCE = 1200
+"""Seconds until the next thing must have happened, on a busy host too."""
 SMALL = """\
 scenario: small
 title: One arm, short windows
@@ -112,7 +114,6 @@ def test_a_cell_repeats_to_the_last_digit_while_the_host_is_busy(lab: Lab, small
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 def test_twenty_boots_of_one_cell_under_full_load(lab: Lab, small: Scenario, tmp_path: Path) -> None:
     with busy_host():
         records = boots(lab, small, [1] * 20, tmp_path / "boots")
@@ -157,7 +158,7 @@ def test_a_killed_run_leaves_no_machine_and_is_taken_up(lab: Lab, small: Scenari
         [sys.executable, "-m", "harness", *words], cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while not any(path.stat().st_size for path in tmp_path.glob(f"results/small/*/boots/000/{mark}")):
             assert process.poll() is None
             assert time.monotonic() < deadline
@@ -166,7 +167,7 @@ def test_a_killed_run_leaves_no_machine_and_is_taken_up(lab: Lab, small: Scenari
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    deadline = time.monotonic() + 1
+    deadline = time.monotonic() + PATIENCE
     while left := machines(tmp_path):
         assert time.monotonic() < deadline, f"still alive: {left}"
     assert not list(tmp_path.glob("results/small/*/boots/*/boot.json"))

@@ -38,7 +38,7 @@ LOADS = {
     for kib, depth in ((4, 1), (4, 16), (256, 4))
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow]
 
 
 def _run(scenario: Path, results: Path) -> int:

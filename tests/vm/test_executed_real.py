@@ -15,7 +15,7 @@ from lab.base.cache import Cache
 from lab.kernels.resolve import resolve
 from lab.session import open_lab
 
-pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.network, pytest.mark.slow]
 TWO = """\
 scenario: two
 title: Reads of a null_blk device with and without an elevator

@@ -24,7 +24,6 @@ SCRIPTS = "/usr/share/debootstrap/scripts"
 pytestmark = [
     pytest.mark.network,
     pytest.mark.slow,
-    pytest.mark.timeout(7200),
     pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("debootstrap"), reason="needs root and debootstrap"),
 ]
 

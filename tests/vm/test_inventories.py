@@ -26,7 +26,6 @@ DISKS = {
 
 # The boot has limits of its own, which stretch with the host's load.
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", DISKS)
 def test_a_machine_has_all_of_its_disks(name: str, machine: tuple[Lab, Kernel]) -> None:
     lab, kernel = machine

@@ -17,7 +17,6 @@ pytestmark = [
     pytest.mark.network,
     pytest.mark.vm,
     pytest.mark.slow,
-    pytest.mark.timeout(3600),
     pytest.mark.skipif(not _SPEC, reason="needs BLKLAB_TEST_OLD_KERNEL, a kernel from 4.18 to 4.20"),
 ]
 CHECKOUT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from lab.base.errors import EXIT_PASS, BlklabError
 from lab.kernels.resolve import resolve
 from tests.process.dask_cluster import Cluster
 
-pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.network, pytest.mark.slow]
 CHECKOUT = Path(__file__).parents[2]
 SCENARIO = "selftest/must-pass"
 KERNELS = ("debian:6.1", "debian:6.12")

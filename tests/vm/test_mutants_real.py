@@ -13,7 +13,7 @@ from lab.base.errors import EXIT_FAIL, EXIT_PASS
 from tests.process.dask_cluster import Cluster
 from tests.vm.marks import building
 
-pytestmark = building(3600)
+pytestmark = building()
 
 
 def test_shared_queue_fails_without_fair_tag_sharing_and_cmd_per_lun_cures_it(

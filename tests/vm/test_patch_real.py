@@ -19,7 +19,7 @@ from tests.vm.kernel_history import make_history
 from tests.vm.kernel_patches import source_file, without_priority
 from tests.vm.marks import building
 
-pytestmark = building(3600)
+pytestmark = building()
 FIXES = {
     "plug-merge-oldest": "page-cache-writes",
     "plug-merge-last-only": "striped-batches",

@@ -22,7 +22,7 @@ from tests.vm.kernel_patches import with_plug, without_nowait, without_plug, wri
 from tests.vm.marks import building
 from tests.vm.null_reads import profiled, write_reads
 
-pytestmark = building(3600)
+pytestmark = building()
 STRIPE = "  dm-stripe: {topology: io-cost-dm-stripe}\n"
 IO_URING = "  io-uring:\n    io: {disk: dev, rw: randread, bs: 4k, iodepth: 32, ioengine: io_uring}\n"
 MUTANTS = {

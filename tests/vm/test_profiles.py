@@ -80,7 +80,6 @@ more, was taken out for that after it failed.
 """
 
 
-@pytest.mark.timeout(900)
 def test_every_instruction_has_a_function_and_a_call_path(profile: Callable[..., Profile]) -> None:
     found = profile("none")
     assert found.unexplained == 0
@@ -92,7 +91,6 @@ def test_every_instruction_has_a_function_and_a_call_path(profile: Callable[...,
     assert float(found.per_io(names["blk_mq_submit_bio"].calls)) == pytest.approx(1, rel=0.05)
 
 
-@pytest.mark.timeout(900)
 def test_two_profiles_of_one_cell_are_the_same_bytes(
     profile: Callable[..., Profile], run: Callable[[str], Path]
 ) -> None:
@@ -106,7 +104,6 @@ def test_two_profiles_of_one_cell_are_the_same_bytes(
     assert again[0].read_bytes() == before[again[0]]
 
 
-@pytest.mark.timeout(900)
 def test_an_elevator_shows_in_the_differential(profile: Callable[..., Profile]) -> None:
     found = differential(profile("none"), profile("mq-deadline"))
     new = [change.function.name for change in found.changes if change.note == "only after"]
@@ -114,7 +111,6 @@ def test_an_elevator_shows_in_the_differential(profile: Callable[..., Profile]) 
     assert "dd_insert_requests" in new
 
 
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("spec", MUTANTS)
 def test_instructions_added_to_functions_are_listed_first_and_exactly(
     profile: Callable[..., Profile], run: Callable[[str], Path], spec: str, tmp_path: Path
@@ -138,7 +134,6 @@ def test_instructions_added_to_functions_are_listed_first_and_exactly(
     assert {name: round(delta) for name, delta in listed.items()} == mutants
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("spec", MUTANTS)
 def test_memory_is_cleared_in_words(profile: Callable[..., Profile], spec: str) -> None:
     """A CPU with fsrs clears byte by byte from 6.4 on: 411 instructions a call, 90 on 6.1 (an md RAID1 read)."""

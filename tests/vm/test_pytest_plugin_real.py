@@ -15,7 +15,7 @@ import pytest
 pytestmark = pytest.mark.network
 
 CHECKOUT = Path(__file__).parents[2]
-PATIENCE = 120.0  # seconds until a machine is there
+PATIENCE = 1200.0  # seconds until the next thing must have happened, on a busy host too
 
 
 def command(results: Path, *options: str) -> list[str]:
@@ -61,5 +61,5 @@ def test_an_interrupt_leaves_no_machine(started: "subprocess.Popen[bytes]", tmp_
     while not machines_below(tmp_path):
         assert started.poll() is None and time.monotonic() < deadline, "no machine was started"
     started.send_signal(signal.SIGINT)
-    assert started.wait(timeout=30) == pytest.ExitCode.INTERRUPTED
+    assert started.wait(timeout=PATIENCE) == pytest.ExitCode.INTERRUPTED
     assert machines_below(tmp_path) == set()

@@ -23,7 +23,7 @@ from lab.kernels.resolve import resolve
 from lab.kernels.store import KIND
 from lab.session import Lab, open_lab
 
-pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.network, pytest.mark.slow]
 RANGE = "debian:5.10 .. debian:7.3"
 SHARES = 12
 """Parts of all packages, so that each test takes minutes. Neighbouring versions are in different parts."""

@@ -88,7 +88,6 @@ def test_a_broken_judge_turns_a_selftest_red(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 def test_every_selftest_ends_as_it_must(tmp_path: Path) -> None:
     names = list(find_scenarios(SELFTESTS))
     assert run(names, tmp_path) == {name: [] for name in names}
@@ -117,7 +116,6 @@ def missed(run: RunFolder) -> list[str]:
     return list(misnamed(run.scenario.selftest, run))
 
 
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     ("name", "first"), [("bottleneck-devices", ElementKind.LUN_DEPTH), ("bottleneck-selector", ElementKind.LINK)]
 )
@@ -131,7 +129,6 @@ def test_another_precedence_turns_a_selftest_red(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", NAMES)
 def test_each_name_is_proven_by_counterfactual(store: Store, machine: tuple[Lab, Kernel], name: str) -> None:
     lab, kernel = machine

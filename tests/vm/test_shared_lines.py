@@ -24,7 +24,6 @@ pytestmark = [
     pytest.mark.network,
     pytest.mark.vm,
     pytest.mark.slow,
-    pytest.mark.timeout(3600),
     pytest.mark.skipif(bool(host.missing_needs(host.BUILD_NEEDS)), reason="needs scripts/host-packages --build"),
 ]
 KERNEL, STOCK = "mutant:shared-lines", "stock"

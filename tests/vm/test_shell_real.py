@@ -18,7 +18,6 @@ exit 7
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 def test_a_command_in_a_guest(capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("virtme", reason="needs requirements/shell.txt")
     try:

@@ -12,7 +12,7 @@ from lab.qemu.probe import find_qemu
 from tests.unit.tutorial_page import PAGE, Place, shown, steady
 from tests.vm.marks import building
 
-pytestmark = building(3600)
+pytestmark = building()
 
 
 def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:

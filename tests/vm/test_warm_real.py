@@ -82,7 +82,6 @@ def shorter(scenario: Scenario) -> Scenario:
     return replace(changed, digest=identity(changed))
 
 
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("spec", ONE_OF_KERNELS)
 def test_a_restored_guest_with_modelled_disks(lab: Lab, spec: str, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL.replace("topology: neighbours", "topology: 3ware-8506"))
@@ -94,14 +93,12 @@ def test_a_restored_guest_with_modelled_disks(lab: Lab, spec: str, tmp_path: Pat
     assert_same(cold, again)
 
 
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("spec", ONE_OF_KERNELS)
 def test_a_restored_guest_in_a_selftest(lab: Lab, spec: str, tmp_path: Path) -> None:
     same_bytes(lab, spec, load_scenario("must-pass", search=SCENARIOS / "selftest"), tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", STACKS)
 @pytest.mark.parametrize("spec", KERNELS)
 def test_a_restored_guest_over_a_stack(lab: Lab, spec: str, name: str, tmp_path: Path) -> None:
