@@ -13,6 +13,7 @@ from harness.commands.common.output import FORMATS, add_exports, check_exports, 
 from harness.commands.common.several import NamedScenario, add_several, conclude, scenarios_of
 from harness.judge.verdict import Verdict
 from harness.record.index import indexed_runs
+from harness.record.store import KernelFacts
 from harness.report.format import plural
 from harness.run.bench import Bench, Run
 from harness.run.boots import STRATEGIES
@@ -67,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--base",
         type=shared.kernel_spec,
         metavar="SPEC",
-        help="measure this kernel first; its figures are baseline.* in claims",
+        help="measure this kernel first, or in rounds that alternate (wall clock); its figures are baseline.* in claims",
     )
     parser.add_argument(
         "--mail", type=Path, metavar="FILE", help="with --base: both kernels as a mail, with the functions that differ"
@@ -103,7 +104,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.trace is not None:
         return execute_trace(options, chosen[0].scenario)
     for it in chosen:
-        STRATEGIES[it.scenario.clock].refuse(it.scenario, verify=options.verify, baseline=options.base is not None)
+        STRATEGIES[it.scenario.clock].refuse(it.scenario, verify=options.verify)
     if options.mail and (not options.base or len(chosen) > 1):
         raise Misuse("--mail compares one scenario on two kernels", remedy="add --base SPEC and name one scenario")
     root, estimates = shared.results_root(options.results), _estimates(options, [it.scenario for it in chosen])
@@ -130,20 +131,25 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _measured(options: argparse.Namespace, bench: Bench, request: Request, base: Kernel | None) -> Run:
-    """The run of one scenario, after that of the BASE kernel, printed and exported."""
+    """The run of one scenario, after that of the BASE kernel or beside it, printed and exported."""
     if base:
-        baseline = _baseline(bench, replace(request, kernel=base)).folder
-        facts = baseline.facts
-        command = (*request.command, "--base", options.base)
-        request = replace(request, baseline=facts.run_id, base=facts.kernel, command=command)
-    run = _told(bench.run(request))
+        old, command = replace(request, kernel=base), (*request.command, "--base", options.base)
+        request = replace(request, base=KernelFacts.of(base), command=command)
+    if base and STRATEGIES[request.scenario.clock].alternates:
+        baseline, run = bench.run_beside(old, request)
+    elif base:
+        baseline = _baseline(bench, old)
+        run = bench.run(replace(request, baseline=baseline.folder.facts.run_id))
+    else:
+        run = bench.run(request)
+    _told(run)
     show_run(options, run.folder, run.verdict)
     export(options, run.folder, run.verdict)
     if base and options.mail:
         # A run that builds and profiles nothing does not wait for these imports.
         from harness.patch.base_mail import base_mail  # noqa: PLC0415
 
-        text = base_mail(bench.lab, (baseline, run.folder), (base, request.kernel), shared.tell)
+        text = base_mail(bench.lab, (baseline.folder, run.folder), (base, request.kernel), shared.tell)
         shared.print_or_write(text, options.mail, f"the mail is in {options.mail}")
     return run
 

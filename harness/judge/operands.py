@@ -87,13 +87,19 @@ def ratio_ensemble(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> En
 
 def window_values(ratio: Ratio, seed: int, evidence: Evidence) -> tuple[float, ...]:
     """The ratio in each window of the boots of one seed; empty where they have only one. Raises Unavailable."""
-    boots = {key: cell for key, cell in evidence.cells.items() if key[1] == seed and cell.windows}
-    count = min((len(cell.windows) for cell in boots.values()), default=0)
+    base = evidence.baseline or {}
+    counts = [len(cell.windows) for cell in (*evidence.cells.values(), *base.values()) if cell.seed == seed]
     values = []
-    for number in range(count):
-        cells = {key: replace(cell, figures=cell.windows[number]) for key, cell in boots.items()}
-        values.append(ratio_value(ratio, seed, replace(evidence, cells={**evidence.cells, **cells})))
+    for number in range(min(filter(None, counts), default=0)):
+        cells, others = (_of_window(table, seed, number) for table in (evidence.cells, base))
+        values.append(ratio_value(ratio, seed, replace(evidence, cells=cells, baseline=others or evidence.baseline)))
     return tuple(values)
+
+
+def _of_window(cells: Cells, seed: int, number: int) -> Cells:
+    """``cells`` with the figures of one window of the boots of a seed."""
+    own = {key: cell for key, cell in cells.items() if cell.seed == seed and cell.windows}
+    return {**cells, **{key: replace(cell, figures=cell.windows[number]) for key, cell in own.items()}}
 
 
 def operand_value(operand: Operand, seed: int, evidence: Evidence) -> float:

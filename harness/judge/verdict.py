@@ -61,6 +61,11 @@ class Verdict:
     reproductions: tuple[ReproductionVerdict, ...] = ()
 
     @property
+    def all_cells(self) -> tuple[CellResult, ...]:
+        """Those of both kernels."""
+        return (*self.cells, *(self.base or ()))
+
+    @property
     def incidents(self) -> tuple[CellResult, ...]:
         """Cells that did not end as they should."""
         return tuple(cell for cell in self.cells if cell.status is not Status.PASS)
@@ -160,7 +165,8 @@ def judge_in_sequence(
     """The verdict of the first look that leaves nothing open, else of all ``seeds``.
 
     A boot that went wrong decides at once. While boots are lacking for the next look, the verdict is of the seeds
-    up to that look, and ``unmade`` says so. ``judged`` judges the first of the seeds.
+    up to that look, and ``unmade`` says so. ``results`` are those of both kernels. ``judged`` judges the first of the
+    seeds.
     """
     for number, seed in enumerate(seeds, start=1):
         if any(_went_wrong(cell) for cell in results if cell.seed == seed):
@@ -176,7 +182,7 @@ def judge_in_sequence(
 
 def unmade(verdict: Verdict) -> bool:
     """Whether boots are lacking that the verdict was to rest on."""
-    return any(_is_unmade(cell) for cell in verdict.cells) and not any(_went_wrong(cell) for cell in verdict.cells)
+    return any(map(_is_unmade, verdict.all_cells)) and not any(map(_went_wrong, verdict.all_cells))
 
 
 def _is_unmade(cell: CellResult) -> bool:

@@ -221,7 +221,9 @@ def judge_run(run: RunFolder) -> Verdict:
         kernel = {"release": facts.kernel.release, "mutant": facts.kernel.mutant}
         return judge(run.scenario, results, baseline, seeds, facts.arms, rule=facts.rule, **kernel)
 
-    return judged(facts.seeds) if facts.rule is None else judge_in_sequence(facts.rule, facts.seeds, results, judged)
+    if facts.rule is None:
+        return judged(facts.seeds)
+    return judge_in_sequence(facts.rule, facts.seeds, (*results, *(baseline or ())), judged)
 
 
 def newest_runs(store: Store, scenario: Scenario, *, built: bool = False) -> dict[str, RunFolder]:

@@ -111,7 +111,8 @@ class RunFacts:
 
     ``baseline`` is the run id of the same scenario on the BASE kernel ``base`` (empty and None without one).
     ``arms`` are the requested ones. ``rule`` is the stopping rule of a run on the wall clock, fixed before its
-    first boot; None under the virtual clock.
+    first boot; None under the virtual clock. ``beside`` is the kernel whose rounds on the wall clock alternate with
+    those of this BASE run.
     """
 
     run_id: str
@@ -128,6 +129,7 @@ class RunFacts:
     schema: int = SCHEMA
     base: KernelFacts | None = None
     rule: Rule | None = None
+    beside: KernelFacts | None = None
 
     def repeats(self, other: "RunFacts") -> bool:
         """Whether both runs plan the same boots, whatever command asked for them and when."""

@@ -5,14 +5,14 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
 from harness.base.files import held_one
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict
 from harness.record.judging import Altered, judge_run, results_of
-from harness.record.store import RunFacts, RunFolder, Store, load_run
+from harness.record.store import PlannedCell, RunFacts, RunFolder, Store, load_run
 from harness.run.boots import Boots, Lanes, Turns, adopt, recorded
 from harness.run.events import Listener, RunStarted, nobody
 from harness.run.plan import PlannedRun, Request, plan_run
@@ -52,6 +52,19 @@ def turns_of_host(at_once: int = 0) -> Turns:
 
 
 @dataclass(frozen=True)
+class Pair:
+    """The folder of a run, and that of the BASE kernel whose rounds alternate with it."""
+
+    base: RunFolder
+    run: RunFolder
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        with self.base.held(), self.run.held():
+            yield
+
+
+@dataclass(frozen=True)
 class Bench:
     """Measures requests on one lab, into one results folder.
 
@@ -68,6 +81,35 @@ class Bench:
     def run(self, request: Request | PlannedRun) -> Run:
         """A new run, or an interrupted one of the same boots that is completed."""
         return self._carry_out(self.plan(request), adopting=False)
+
+    def run_beside(self, base: Request, request: Request) -> tuple[Run, Run]:
+        """Runs of the BASE kernel and of that of ``request`` in which rounds of both alternate, or an interrupted pair.
+
+        The stopping rule of the second one ends both.
+        """
+        started, old, new = time.monotonic(), self.plan(base), self.plan(request)
+        old = replace(old, facts=replace(old.facts, beside=new.facts.kernel))
+        for plan in (old, new):
+            _check_memory(plan, self.turns.lanes.memory)
+        self.store.check()
+        scenario = request.scenario
+
+        def made() -> Pair:
+            first = self.store.new_run(scenario, old.facts)
+            return Pair(first, self.store.new_run(scenario, replace(new.facts, baseline=first.facts.run_id)))
+
+        with held_one(self._interrupted_pair(old.facts, new.facts), made) as pair, self.watch() as listener:
+            run, waiting = self._boots(new, pair.run, listener, self.turns)
+            other, others = self._boots(old, pair.base, listener, self.turns, made=len(waiting))
+            listener(RunStarted(scenario.name, request.kernel.release, len(waiting) + len(others), 1))
+            verdict = new.clock.make(run, waiting, (other, others))
+            unfinished, elapsed = new.clock.repeatable(verdict), time.monotonic() - started
+            verdicts = judge_run(pair.base), verdict
+            for folder, own in zip((pair.base, pair.run), verdicts, strict=True):
+                if not unfinished:
+                    folder.finish(own, elapsed=elapsed)
+        resumed = sum(not cell.skip for cell in pair.run.facts.cells) - len(waiting)
+        return Run(pair.base, verdicts[0], elapsed), Run(pair.run, verdict, elapsed, resumed, unfinished)
 
     def measure(self, request: Request | PlannedRun) -> Run:
         """The newest earlier run with the same boots, else a new one with equal boots of other runs."""
@@ -114,12 +156,11 @@ class Bench:
         self.store.check()
         scenario = plan.request.scenario
         with self._folder(plan.facts, scenario) as folder, self.watch() as listener:
-            waiting = [cell for cell in folder.facts.cells if not cell.skip and not recorded(folder, cell, plan.jobs)]
+            boots, waiting = self._boots(plan, folder, listener, turns)
             if adopting and plan.clock.shares_boots and not plan.request.verify:
                 jobs = plan.jobs
                 waiting = [cell for cell in waiting if not adopt(self.store, folder, cell, jobs[cell.arm, cell.seed])]
             resumed = sum(not cell.skip for cell in folder.facts.cells) - len(waiting)
-            boots = Boots(self.lab, scenario, folder, plan.jobs, listener, turns, plan.clock.alone)
             listener(RunStarted(scenario.name, plan.request.kernel.release, len(waiting), boots.at_once(waiting)))
             verdict = plan.clock.make(boots, waiting)
             elapsed = time.monotonic() - started
@@ -127,6 +168,14 @@ class Bench:
             if not unfinished:
                 folder.finish(verdict, elapsed=elapsed)
         return Run(folder, verdict, elapsed, resumed, unfinished)
+
+    def _boots(
+        self, plan: PlannedRun, folder: RunFolder, listener: Listener, turns: Turns, made: int = 0
+    ) -> tuple[Boots, list[PlannedCell]]:
+        """The boots of a run, and those without a record yet."""
+        scenario, alone = plan.request.scenario, plan.clock.alone
+        waiting = [cell for cell in folder.facts.cells if not cell.skip and not recorded(folder, cell, plan.jobs)]
+        return Boots(self.lab, scenario, folder, plan.jobs, listener, turns, alone, made=made), waiting
 
     def _folder(self, facts: RunFacts, scenario: Scenario) -> AbstractContextManager[RunFolder]:
         """The folder of an interrupted run of the same boots, else a new one; locked until the context ends."""
@@ -139,6 +188,15 @@ class Bench:
                 folder = load_run(path)
                 if facts.repeats(folder.facts):
                     yield folder
+
+
+    def _interrupted_pair(self, base: RunFacts, facts: RunFacts) -> Iterator[Pair]:
+        for path in reversed(self.store.unfinished(facts.scenario)):
+            with suppress(Misuse):
+                run = load_run(path)
+                other = load_run(path.parent / run.facts.baseline)
+                if replace(facts, baseline=run.facts.baseline).repeats(run.facts) and base.repeats(other.facts):
+                    yield Pair(other, run)
 
 
 def _check_memory(plan: PlannedRun, available: int) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
@@ -242,17 +241,22 @@ def adopt(store: Store, run: RunFolder, cell: PlannedCell, job: PreparedJob) -> 
     return False
 
 
+Side = tuple[Boots, Sequence[PlannedCell]]
+"""One of two kernels that are measured together, and its boots that are waiting."""
+
+
 class ClockStrategy:
     """A run in virtual time: boots repeat exactly. They are made side by side, all of them.
 
     ``alone``: one boot at a time on the whole host. ``shares_boots``: a boot of another run with the same
-    fingerprint is as good as a new one.
+    fingerprint is as good as a new one. ``alternates``: the rounds of a BASE kernel alternate with those of a run.
     """
 
     alone = False
     shares_boots = True
+    alternates = False
 
-    def refuse(self, scenario: Scenario, *, verify: bool, baseline: bool) -> None:
+    def refuse(self, scenario: Scenario, *, verify: bool) -> None:
         """Raise Misuse when this clock cannot answer the request."""
 
     def rule(self, seeds: int) -> Rule | None:
@@ -263,8 +267,8 @@ class ClockStrategy:
         """What executes the guests of ``arms``, as a suffix of QEMU's version; empty when the clock implies it."""
         return ""
 
-    def make(self, boots: Boots, waiting: Sequence[PlannedCell]) -> Verdict:
-        """Make the boots that are waiting, or as many as the rule needs, and judge the run."""
+    def make(self, boots: Boots, waiting: Sequence[PlannedCell], base: Side | None = None) -> Verdict:
+        """Make the boots that are waiting, or as many as the rule needs, and judge the run; ``base`` is beside it."""
         return boots.make(waiting)
 
     def complete(self, run: RunFolder, jobs: Jobs) -> bool:
@@ -281,16 +285,12 @@ class WallTime(ClockStrategy):
 
     alone = True
     shares_boots = False
+    alternates = True
 
-    def refuse(self, scenario: Scenario, *, verify: bool, baseline: bool) -> None:
+    def refuse(self, scenario: Scenario, *, verify: bool) -> None:
         if verify:
             raise Misuse(
                 f"{scenario.name}: boots on the wall clock do not repeat exactly", remedy="run it without --verify"
-            )
-        if baseline:
-            raise Misuse(
-                f"{scenario.name}: on the wall clock a run made at another time is not a baseline",
-                remedy="run each kernel by itself: a ratio compares boots made side by side",
             )
 
     def rule(self, seeds: int) -> Rule | None:
@@ -300,19 +300,23 @@ class WallTime(ClockStrategy):
         emulated = any(arm.topology.emulated for arm in arms)
         return f", {accelerator_for(lab, kernel)}" if emulated else ""
 
-    def make(self, boots: Boots, waiting: Sequence[PlannedCell]) -> Verdict:
-        folder = boots.folder
-        for cell in waiting:
-            # A boot that the host invalidated left a record; without removing it, judging would count it.
-            if folder.boot_folder(cell).exists():
-                folder.fresh_boot_folder(cell)
-        verdict = judge_run(folder)
-        for _, together in groupby(waiting, key=lambda cell: cell.seed):
+    def make(self, boots: Boots, waiting: Sequence[PlannedCell], base: Side | None = None) -> Verdict:
+        sides = ((boots, waiting), *([base] if base else []))
+        for side, cells in sides:
+            for cell in cells:
+                # A boot that the host invalidated left a record; without removing it, judging would count it.
+                if side.folder.boot_folder(cell).exists():
+                    side.folder.fresh_boot_folder(cell)
+        verdict = judge_run(boots.folder)
+        for seed in sorted({cell.seed for _, cells in sides for cell in cells}):
             if not unmade(verdict):
                 break
             # Boots of another run on this host would be noise in this round.
             with boots.lab.cache.workspace("turn", "wall"):
-                verdict = boots.make(list(together))
+                # There and back, as the arms: a drift of the host affects both kernels alike.
+                for side, cells in sides if seed % 2 else sides[::-1]:
+                    side.make([cell for cell in cells if cell.seed == seed])
+            verdict = judge_run(boots.folder)
         return verdict
 
     def complete(self, run: RunFolder, jobs: Jobs) -> bool:
@@ -320,7 +324,7 @@ class WallTime(ClockStrategy):
         return all(recorded(run, cell, jobs) for cell in made) and not unmade(judge_run(run))
 
     def repeatable(self, verdict: Verdict) -> bool:
-        return any(cell.outcome and cell.outcome.invalidated_by_host for cell in verdict.cells)
+        return any(cell.outcome and cell.outcome.invalidated_by_host for cell in verdict.all_cells)
 
 
 STRATEGIES: dict[Clock, ClockStrategy] = {Clock.VIRTUAL: ClockStrategy(), Clock.WALL: WallTime()}

@@ -137,7 +137,7 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
     """
     scenario, kernel = request.scenario, request.kernel
     clock = STRATEGIES[scenario.clock]
-    clock.refuse(scenario, verify=request.verify, baseline=request.base is not None)
+    clock.refuse(scenario, verify=request.verify)
     cells = expand(scenario, request.seeds, request.arms or None)
     arms = {arm.name: arm for arm, _ in cells}
     loads = scenario.loads.values()

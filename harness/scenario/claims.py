@@ -13,7 +13,6 @@ from harness.scenario.model import (
     Agreement,
     Bound,
     Claim,
-    Clock,
     Condition,
     Control,
     Diagnosis,
@@ -42,9 +41,8 @@ def known_names(row: Row, topologies: Mapping[str, Topology]) -> Names:
         mixed.update((name, role) for role, value in roles.items() if _text(value, "rw") in MIXED)
     arms = _members(row.node, "arms")
     tried = {arm: tuple(_members(value, "try")) for arm, value in arms.items() if "try" in _members(value)}
-    noisy = _text(row.node, "clock") == Clock.WALL
     sampled = {arm: sampled_names(topology) for arm, topology in topologies.items()}
-    return Names(tuple(arms), loads, frozenset(mixed), tried, noisy, sampled)
+    return Names(tuple(arms), loads, frozenset(mixed), tried, sampled)
 
 
 def _members(node: Node | None, *path: str) -> Mapping[str, Node]:

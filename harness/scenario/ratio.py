@@ -27,7 +27,6 @@ from harness.scenario.model import (
     MIXED,
     Bound,
     Claim,
-    Clock,
     Condition,
     Control,
     Operand,
@@ -84,15 +83,14 @@ class Names:
     """The names that an operand may use: the arms, and the roles of each load.
 
     ``mixed`` are the (load, role) that both read and write: fio counts the two separately, and their percentiles cannot
-    be combined. ``tried`` are the settings under ``try:`` of each arm. ``noisy`` is true on the wall clock. ``sampled``
-    are the LUNs and hosts of each arm, as ``sampled_names`` returns them.
+    be combined. ``tried`` are the settings under ``try:`` of each arm. ``sampled`` are the LUNs and hosts of each arm,
+    as ``sampled_names`` returns them.
     """
 
     arms: tuple[str, ...]
     loads: Mapping[str, tuple[str, ...]]
     mixed: frozenset[tuple[str, str]] = frozenset()
     tried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    noisy: bool = False
     sampled: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
 
@@ -102,7 +100,6 @@ def names_of(scenario: Scenario) -> Names:
         tuple(scenario.arms),
         {load.name: tuple(load.roles) for load in scenario.loads.values()},
         frozenset((load.name, role.name) for load, role in roles if role.rw in MIXED),
-        noisy=scenario.clock is Clock.WALL,
         sampled={name: sampled_names(arm.topology) for name, arm in scenario.arms.items()},
     )
 
@@ -176,8 +173,6 @@ def _operand(tokens: list[_Token], index: int, known: Names, text: str) -> Opera
     if first in {BOUND, BASELINE}:
         kind, rest = first, rest[len(first) + 1 :]
         offset += len(token.text) - len(rest)
-    if kind == BASELINE and known.noisy:
-        raise ExpressionError(offset, "baseline needs the virtual clock", "write a ratio of two arms, loads or roles")
     return Operand(kind, _path(rest, offset, known, kind))
 
 

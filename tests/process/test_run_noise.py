@@ -14,7 +14,7 @@ import pytest
 
 from harness.base.plain import identity
 from harness.record.judging import judge_run, rejudge
-from harness.record.store import Store, load_run
+from harness.record.store import KernelFacts, Store, load_run
 from harness.run.bench import Bench, Run
 from harness.run.events import CellStarted, Event
 from harness.run.plan import Request
@@ -49,19 +49,28 @@ class Rig:
         noisy = replace(plain, clock=Clock.WALL, seeds=BOOTS, windows=2)
         self.scenario: Scenario = replace(noisy, digest=identity(noisy))
 
-    def run(self, after: Callable[[int], None] = lambda _: None, **plan: object) -> Run:
+    def be(self, **plan: object) -> None:
+        """What the made-up guests do from now on."""
         for name, value in self.lab.environment(**self.lab.plan(**{**QUIET, **plan})).items():
             self._monkeypatch.setenv(name, value)
+
+    def run(self, after: Callable[[int], None] = lambda _: None, against: str | None = None, **plan: object) -> Run:
+        """A run, or one beside that of the kernel ``against``; ``after`` is told the number of each boot."""
+        self.be(**plan)
         cache = Cache(self.lab.folder / "cache")
 
         def listen(event: Event) -> None:
             if isinstance(event, CellStarted):
                 self.started.append((event.arm, event.seed))
-                after(len(self.started))
+                after(event.number if against else len(self.started))
 
         kernel = resolve(f"path:{self.lab.folder / 'kernel'}", cache)
         bench = Bench(open_lab(cache), self.store, lambda: nullcontext(listen))
-        return bench.run(Request(self.scenario, kernel))
+        request = Request(self.scenario, kernel)
+        if against is None:
+            return bench.run(request)
+        facts = replace(KernelFacts.of(kernel), spec=against)
+        return bench.run_beside(request, replace(request, base=facts))[1]
 
 
 @pytest.fixture
@@ -114,6 +123,57 @@ def test_what_lies_at_the_bound_is_done_and_says_how_many_more(rig: Rig) -> None
     (claim,) = run.verdict.claims
     assert "more boots a side" in claim.sentence or "not even 64" in claim.sentence
     assert run.verdict.seeds == tuple(range(1, BOOTS + 1))
+
+
+def compared(rig: Rig) -> None:
+    """Let the claim be about the BASE kernel."""
+    text = rig.lab.scenario.read_text().replace("/ limited.solo.victim", "/ baseline.limited.lopsided.victim")
+    rig.lab.scenario.write_text(text.replace('">= 0.9"', '">= 1.5"'))
+    plain = load_scenario(str(rig.lab.scenario), search=rig.lab.folder)
+    noisy = replace(plain, clock=Clock.WALL, seeds=BOOTS, windows=2)
+    rig.scenario = replace(noisy, digest=identity(noisy))
+
+
+def test_rounds_of_two_kernels_alternate_and_one_rule_ends_both(rig: Rig) -> None:
+    """The kernel under test has twice the IOPS of BASE. Boots of BASE have the numbers from 25 on."""
+    compared(rig)
+    numbers: list[int] = []
+
+    def be_one_of_both(number: int) -> None:
+        numbers.append(number)
+        rig.be(iops={"hog": 10.0, "lopsided.victim": 1000.0 if number > 2 * BOOTS else 2000.0})
+
+    run = rig.run(be_one_of_both, against="base")
+    assert [number > 2 * BOOTS for number in numbers] == [False, False, True, True, True, True, False, False] * 3
+    one, other = ARMS, ARMS[::-1]
+    assert [arm for arm, _ in rig.started] == [*one, *one, *other, *other] * 3
+    (claim,) = run.verdict.claims
+    assert run.verdict.status is Status.PASS
+    assert claim.judgement.interval is not None and claim.judgement.interval.rounds == 6
+    assert 1.8 < claim.judgement.interval.low < claim.judgement.interval.high < 2.2
+    assert claim.judgement.scatter is not None and claim.judgement.scatter.windows > 0
+    base = load_run(run.folder.path.parent / run.folder.facts.baseline)
+    assert base.facts.beside == run.folder.facts.kernel
+    for folder in (base, run.folder):
+        assert rejudge(folder.path).differences == ()
+
+
+def test_a_killed_pair_goes_on_and_takes_no_other_run_for_its_base(rig: Rig) -> None:
+    compared(rig)
+
+    def kill(_: int) -> None:
+        if len(rig.started) in (3, 11):
+            raise KeyboardInterrupt
+
+    for against in (None, "base"):
+        with pytest.raises(KeyboardInterrupt):
+            rig.run(kill, against=against)
+    assert len(rig.store.unfinished("t")) == 3
+    run = rig.run(against="base", iops={"hog": 10.0, "lopsided.victim": 2000.0})
+    assert (run.resumed, len(rig.store.runs("t")), len(rig.store.unfinished("t"))) == (3, 2, 1)
+    # Seven of 24 boots of the pair were made: of the second round one is left.
+    assert (rig.started[11], len(rig.started)) == (("shared", 2), 11 + 17)
+    assert run.verdict.status is Status.FAIL
 
 
 def test_a_claim_that_fails_is_told_early(rig: Rig) -> None:

@@ -173,8 +173,6 @@ def mistakes(text: str, folder: Path) -> str:
 
 
 def test_what_a_scenario_of_the_wall_clock_may_say(tmp_path: Path) -> None:
-    text = wall().replace("/ limited.solo.victim", "/ baseline.limited.solo.victim")
-    assert "baseline needs the virtual clock" in mistakes(text, tmp_path)
     assert "needs a ramp of at least 1s" in mistakes(wall().replace("ramp: 1s", "ramp: 100ms"), tmp_path)
     quick = GOOD.replace("{scheduler: none}", "{scheduler: none, io_timeout: 4000}")
     assert load(quick.replace("seeds: 2", "pause: 9s"), tmp_path).pause == 9 * 10**9
