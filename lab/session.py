@@ -20,19 +20,8 @@ from lab.guest import filesystems, image, payload
 from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
 from lab.guest.steps import Step, job_files
-from lab.guest.steps.device import HOST_NOISE, LOSE_DISK, Daemon, Inject, Lose, MakeFolder, Module, Mount, Write
-from lab.guest.steps.load import (
-    TRACE_INSTANCE,
-    TRACING,
-    LayFiles,
-    Meanwhile,
-    Pause,
-    Phase,
-    RunLoad,
-    Sampling,
-    TraceOff,
-    TraceOn,
-)
+from lab.guest.steps.device import HOST_NOISE, LOSE_DISK, Daemon, Inject, Lose, Module
+from lab.guest.steps.load import LayFiles, Meanwhile, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn, tracing
 from lab.guest.steps.setting import Cgroup, Confirm, Read
 from lab.kernels.model import Kernel
 from lab.native import compiler, programs
@@ -62,8 +51,6 @@ _STARVED = 6
 """Factor on the guest's deadline under the wall clock, where other processes of the host take CPU time."""
 _CONSOLE_LIMIT = 1 << 20
 """A normal boot writes a few KiB; this much takes 90 s at the speed of the serial port."""
-_TRACE_BUFFER = 48 << 20
-"""Bytes of a ring that overwrites its oldest events: room for a few hundred thousand."""
 _TRACE_TIME = 12 * 3600
 """Seconds of guest time that a trace may take to leave through the serial port; idle time costs nothing."""
 
@@ -80,9 +67,9 @@ PhaseSeen = Callable[[str], None]
 class GuestLoad:
     """A named fio job file. ``time`` is its duration in nanoseconds of guest time, ``ramp`` included.
 
-    ``processes``: its jobs are processes instead of threads. ``lost`` are paths that fail meanwhile. ``prepare`` runs
-    before its files are laid out and the page cache is emptied (filesystems), ``warm`` after it; ``time`` of these is
-    what they take at most.
+    ``processes``: its jobs are processes instead of threads. ``lost`` are paths that fail meanwhile. ``prepare`` are
+    steps before its files are laid out and the page cache is emptied (filesystems), ``warm`` those after it, and
+    ``patience`` is the time that both take at most.
     """
 
     name: str
@@ -91,13 +78,9 @@ class GuestLoad:
     ramp: int = 0
     processes: bool = False
     lost: tuple[Loss, ...] = ()
-    prepare: tuple["GuestLoad", ...] = ()
-    warm: tuple["GuestLoad", ...] = ()
-
-    @property
-    def whole(self) -> int:
-        """``time`` with that of the steps before it."""
-        return self.time + sum(step.time for step in (*self.prepare, *self.warm))
+    prepare: tuple[Step, ...] = ()
+    warm: tuple[Step, ...] = ()
+    patience: int = 0
 
 
 @dataclass(frozen=True)
@@ -175,14 +158,13 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
     if job.inject and job.inject != LOSE_DISK:
         steps.append(Module("dm-mod"))
     if job.trace:
-        steps += [Mount("tracefs", TRACING), MakeFolder(TRACE_INSTANCE)]
-        steps.append(Write(f"{TRACE_INSTANCE}/buffer_size_kb", str(_TRACE_BUFFER >> 10)))
+        steps += tracing()
     steps += job.before
     for number, load in enumerate(job.loads):
-        steps += _unmeasured(load.prepare)
+        steps += load.prepare
         if topology.filesystems:
             steps.append(LayFiles(load.name, load.fio))
-        steps += _unmeasured(load.warm)
+        steps += load.warm
         # The scan of a LUN is I/O too, so the first load also has a rest before it.
         steps += [Phase("rest"), Pause(job.pause + job.phase)]
         if job.inject and number == 0:
@@ -193,11 +175,6 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         run_load = RunLoad(load.name, load.fio, watch_of(topology, load), load.processes)
         steps += [TraceOn(job.trace), run_load, TraceOff(load.name)] if job.trace else [run_load]
     return (*steps, *job.after)
-
-
-def _unmeasured(loads: Iterable[GuestLoad]) -> Iterator[Step]:
-    for load in loads:
-        yield from (Phase("rest"), RunLoad(load.name, load.fio))
 
 
 def watch_of(topology: Topology, load: GuestLoad) -> Sampling | None:
@@ -257,7 +234,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock()
     modules = [step.name for step in work if isinstance(step, Module)]
     base = image.base_image(lab.cache, kernel, _payload(lab, topology, work), modules, _programs(lab.cache, work))
-    loads = sum(load.whole for load in job.loads)
+    loads = sum(load.time + load.patience for load in job.loads)
     # Seconds of host time; a guest that is always busy runs about twenty times slower than its clock.
     limit = 600 + 40 * loads / NANOSECONDS
     processors = topology.processors

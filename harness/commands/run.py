@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--base",
         type=shared.kernel_spec,
         metavar="SPEC",
-        help="measure this kernel first, or in rounds that alternate (wall clock); its figures are baseline.* in claims",
+        help="measure this kernel too, first or (wall clock) in turns; its figures are baseline.* in claims",
     )
     parser.add_argument(
         "--mail", type=Path, metavar="FILE", help="with --base: both kernels as a mail, with the functions that differ"

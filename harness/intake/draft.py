@@ -182,7 +182,7 @@ class Drafter:
         """The steps that read files of the jobs into the page cache."""
         steps: list[Document] = []
         for name, row in ((name, row) for job in jobs if job.pre_read for name, row in self._roles(job).items()):
-            where = {key: row[key] for key in ("disk", "bs", "offset", "size") if key in row}
+            where: Document = {key: row[key] for key in ("disk", "bs", "offset", "size") if key in row}
             where |= {"files": row.get("files", name)} if row["disk"] in self._on_files else {}
             steps.append({**where, "rw": "read", "iodepth": 1, "ioengine": "psync", "direct": False})
         return {"warm": steps} if steps else {}

@@ -138,11 +138,12 @@ class _JobReader:
 
     def read(self, role: str, stage: int) -> DraftJob:
         rw, direct = self._rw(), self._direct()
-        options, pre_read = dict(self._role_options(rw)), not direct and self.is_set("pre_read")
+        split, pre_read = self._split(rw), not direct and self.is_set("pre_read")
+        options = {**dict(self._role_options(rw)), **({"bssplit": split} if split else {})}
         if pre_read or (not direct and "invalidate" in self._options and not self.is_set("invalidate")):
             options["invalidate"] = False
         if pre_read and "size" not in self._options:
-            self._refuse(self._options["pre_read"], "a whole device is more than the page cache takes", "write size=64m")
+            self._refuse(self._options["pre_read"], "the page cache does not take a whole device", "write size=64m")
         engine, depth, notes = self._engine(direct=direct)
         key, file = self._place()
         notes += [f"{option.place}: {option.name}={option.value} is left out" for option in self._left]
@@ -162,7 +163,7 @@ class _JobReader:
             clones=self._clones(),
             stage=stage,
             rw=rw,
-            bs=self._bs(rw, str(options.get("bssplit", ""))),
+            bs=self._bs(rw, split),
             iodepth=depth,
             ioengine=engine,
             direct=direct,
@@ -277,8 +278,6 @@ class _JobReader:
                 yield name, True
         if rw in _RANDOM:
             yield from self._random()
-        if split := self._split(rw):
-            yield "bssplit", split
         verify = self._take("verify")
         if verify is None or verify.value in ("", "0", "null"):
             return

@@ -32,8 +32,8 @@ _WORKS = 0.95
 class LoadCost:
     """A load in a boot of an arm: ``window`` in seconds with its ``ramp``, and the share of it that the CPU works.
 
-    ``iops`` are what bound and CPU allow. ``steps`` are seconds of the CPU before the window. ``bounded``: False where nothing bounds them, and the CPU is taken to work
-    throughout.
+    ``iops`` are what bound and CPU allow. ``bounded``: False where nothing bounds them, and the CPU is taken to work
+    throughout. ``steps`` are seconds of the CPU before the window.
     """
 
     arm: str
@@ -69,7 +69,8 @@ def costs(scenario: Scenario, arms: Iterable[str] = ()) -> tuple[LoadCost, ...]:
 def _cost(arm: Arm, load: Load) -> LoadCost:
     ns = max(PER_IO.get(hba.driver, _OTHER) for hba in arm.topology.hbas.values())
     most, window, ramp = _SECOND / ns, (load.ramp + load.runtime) / _SECOND, load.ramp / _SECOND
-    steps = sum(len(step.disks) * parse_size(step.options["size"]) / step.bs for step in (*load.prepare, *load.warm)) / most
+    before = (*load.prepare, *load.warm)
+    steps = sum(len(step.disks) * parse_size(step.options["size"]) / step.bs for step in before) / most
     try:
         bound = sum(min(arm_bound(arm, load, name, "iops"), _pace(role)) for name, role in load.roles.items())
     except Misuse:

@@ -189,7 +189,6 @@ class Bench:
                 if facts.repeats(folder.facts):
                     yield folder
 
-
     def _interrupted_pair(self, base: RunFacts, facts: RunFacts) -> Iterator[Pair]:
         for path in reversed(self.store.unfinished(facts.scenario)):
             with suppress(Misuse):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A request, answered as far as possible before anything boots: cells, missing requirements, prepared jobs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.record.store import KernelFacts, RunFacts, planned
@@ -10,6 +10,8 @@ from harness.scenario.fio import cgroups, job_file, of_processes, start_phase, s
 from harness.scenario.model import Arm, Clock, Load, Role, Scenario
 from lab.base.errors import Misuse
 from lab.base.units import parse_size
+from lab.guest.steps import Step
+from lab.guest.steps.load import Phase, RunLoad
 from lab.kernels.model import Kernel
 from lab.session import GuestLoad, Job, Lab, prepare_job, unmet
 from lab.topology.limits import longest_wait
@@ -50,8 +52,9 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
             load.ramp,
             of_processes(load),
             load.lost,
-            tuple(_step(load, role, arm.topology, seed) for role in load.prepare),
-            tuple(_step(load, role, arm.topology, seed) for role in load.warm),
+            tuple(_steps(load, load.prepare, arm.topology, seed)),
+            tuple(_steps(load, load.warm, arm.topology, seed)),
+            sum(_longest(role, arm.topology) for role in (*load.prepare, *load.warm)),
         )
         for load in _in_order(scenario, seed)
     )
@@ -66,13 +69,18 @@ _STEP_TIMES = 4
 """What a filesystem or an array adds to the requests of a step; its time is a limit for guests that hang."""
 
 
-def _step(load: Load, role: Role, topology: Topology, seed: int) -> GuestLoad:
-    """A step before ``load``, with the time that it takes at most: as if its requests came one by one."""
+def _steps(load: Load, roles: Iterable[Role], topology: Topology, seed: int) -> Iterator[Step]:
+    for role in roles:
+        # What the kernel says meanwhile is not of the set-up.
+        yield from (Phase("rest"), RunLoad(f"{load.name}.{role.name}", step_file(role, topology, seed)))
+
+
+def _longest(role: Role, topology: Topology) -> int:
+    """Nanoseconds that a step takes at most: as if its requests came one by one."""
     disks = {name for disk in role.disks for lun in topology.leaves(disk) for name in topology.luns[lun].disks}
     each = max(longest_wait(topology.disks[name], max(role.sizes), 1, topology) for name in disks)
     requests = len(role.disks) * parse_size(role.options["size"]) // min(role.sizes)
-    time = _STEP_LEAST + _STEP_TIMES * requests * each
-    return GuestLoad(f"{load.name}.{role.name}", step_file(role, topology, seed), time)
+    return _STEP_LEAST + _STEP_TIMES * requests * each
 
 
 def _in_order(scenario: Scenario, seed: int) -> Iterator[Load]:

@@ -43,14 +43,14 @@ def read_loads(row: Row) -> dict[str, Load]:
         elif own and name in roles:
             _check_stagger(load_row, roles[name].values(), own["ramp"])
             losses = tuple(loss for item in load_row.get("lost", ()) if (loss := item.build(Loss)))
-            steps = {key: tuple(_steps(load_row, key)) for key in schema.STEP_KEYS}
-            loads[name] = Load(name, roles[name], lost=losses, **steps, **own)
+            prepare, warm = (tuple(_steps(load_row, key)) for key in schema.STEP_KEYS)
+            loads[name] = Load(name, roles[name], lost=losses, prepare=prepare, warm=warm, **own)
     return loads
 
 
-def step_rows(load_row: Row) -> Iterator[tuple[str, Row]]:
-    """The steps before a load, each with its key."""
-    yield from ((key, step) for key in schema.STEP_KEYS for step in load_row.get(key, ()))
+def step_rows(load_row: Row) -> Iterator[Row]:
+    """The steps before a load."""
+    yield from (step for key in schema.STEP_KEYS for step in load_row.get(key, ()))
 
 
 def _steps(load_row: Row, key: str) -> Iterator[Role]:

@@ -73,9 +73,9 @@ def _sections(record: Record, path: str, heading: str, known: dict[Record, str])
     for prefix, names in overrides.items():
         rows.append((", ".join(names), f"[as there]({_OVERRIDES[prefix]})", "", "", "", "in place of that value"))
     yield f"{heading}\n\n{_table(_HEAD, rows)}"
-    for part, own in below.items():
-        if part not in known:
-            yield from _sections(part, own.lstrip("."), f"### {own.lstrip('.')}", known)
+    for inner, own in below.items():
+        if inner not in known:
+            yield from _sections(inner, own.lstrip("."), f"### {own.lstrip('.')}", known)
 
 
 def _address(heading: str) -> str:

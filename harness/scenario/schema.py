@@ -197,7 +197,8 @@ PREPARE = Field("prepare", _STEPS, "roles that run before it, one after another,
 WARM = Field("warm", _STEPS, "the same, after its files were laid out and the page cache was emptied (filesystems)")
 STEP_KEYS = (PREPARE.name, WARM.name)
 LOAD_KEYS = (WINDOW.name, LOST.name, *STEP_KEYS)
-LOAD = Record((WINDOW, LOST, PREPARE, WARM), (Field(rf"(?!({'|'.join(LOAD_KEYS)})$){NAME}", ROLE, "one role", label="ROLE"),))
+_IN = Field(rf"(?!({'|'.join(LOAD_KEYS)})$){NAME}", ROLE, "one role", label="ROLE")
+LOAD = Record((WINDOW, LOST, PREPARE, WARM), (_IN,))
 MOST_ROLES = 32
 
 SCHEDULER = "scheduler"

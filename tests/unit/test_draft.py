@@ -42,21 +42,21 @@ WITHOUT = {
 """fio's examples that become drafts, and the options of each that have no counterpart."""
 
 
-def _draft(job: Path, tmp_path: Path, *more: str) -> Scenario:
+def draft(job: Path, tmp_path: Path, *more: str) -> Scenario:
     output = tmp_path / f"{job.stem}.yaml"
     assert main(["draft", "--fio", str(job), "--output", str(output), *more]) == 0
     return load_scenario(str(output), search=tmp_path)
 
 
-def _written(text: str, tmp_path: Path) -> Path:
+def written(text: str, tmp_path: Path) -> Path:
     path = tmp_path / "job.fio"
     path.write_text(text)
     return path
 
 
-def _refused(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
+def refused(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
     capsys.readouterr()
-    assert main(["draft", "--fio", str(_written(text, tmp_path)), *more]) == EXIT_MISUSE
+    assert main(["draft", "--fio", str(written(text, tmp_path)), *more]) == EXIT_MISUSE
     return capsys.readouterr().err.replace(f"{tmp_path}/", "")
 
 
@@ -67,7 +67,7 @@ def test_public_jobs_become_scenarios_that_load(name: str, tmp_path: Path, capsy
         assert main(["draft", "--fio", str(job)]) == EXIT_MISUSE
         said = capsys.readouterr().err
         assert all(f": {option}: the draft has nothing that does the same" in said for option in WITHOUT[name])
-    scenario = _draft(job, tmp_path, *(word for option in WITHOUT[name] for word in ("--without", option)))
+    scenario = draft(job, tmp_path, *(word for option in WITHOUT[name] for word in ("--without", option)))
     assert scenario.claims and all(claim.draft for claim in scenario.claims)
     jobs = draft_jobs(read_jobs(job), WITHOUT[name])
     assert {f"solo-{one.role}" for one in jobs} <= set(scenario.loads)
@@ -87,7 +87,7 @@ def test_public_jobs_that_cannot_become_scenarios(name: str, says: str, capsys: 
 
 
 def test_examples_of_fio_keep_their_files_stages_and_notes(tmp_path: Path) -> None:
-    scenario = _draft(EXAMPLES / "aio-read.fio", tmp_path)
+    scenario = draft(EXAMPLES / "aio-read.fio", tmp_path)
     roles = scenario.loads["together"].roles
     assert {role.disks for role in roles.values()} == {("d0",)}
     assert [role.options.get("offset", "0") for role in roles.values()] == [
@@ -97,9 +97,9 @@ def test_examples_of_fio_keep_their_files_stages_and_notes(tmp_path: Path) -> No
         "1610612736",
     ]
     assert [role.iodepth for role in roles.values()] == [4, 32, 8, 16]
-    assert "together" not in _draft(EXAMPLES / "ssd-test.fio", tmp_path).loads
+    assert "together" not in draft(EXAMPLES / "ssd-test.fio", tmp_path).loads
     assert [one.stage for one in draft_jobs(read_jobs(EXAMPLES / "waitfor.fio"))] == [0, 1, 2, 3]
-    _draft(EXAMPLES / "numa.fio", tmp_path)
+    draft(EXAMPLES / "numa.fio", tmp_path)
     text = (tmp_path / "numa.yaml").read_text()
     assert "numa.fio:14: numa_cpu_nodes has no effect: the guest has one CPU" in " ".join(text.split())
 
@@ -124,7 +124,7 @@ rw=randread
 bs=$pagesize
 filename=/dev/sda#1
 """
-    jobs = read_jobs(_written(text, tmp_path), {"SIZE": "64m"})
+    jobs = read_jobs(written(text, tmp_path), {"SIZE": "64m"})
     values = [{name: option.value for name, option in job.options.items()} for job in jobs]
     common = {"ioengine": "libaio", "direct": "1", "size": "64m"}
     assert values[0] == {**common, "iodepth": "7", "bs": "8k"}
@@ -135,7 +135,7 @@ filename=/dev/sda#1
 def test_mistakes_of_job_files_come_all_at_once_with_their_lines(tmp_path: Path) -> None:
     text = "rw=read\n[a]\nsize=${NONE}\nbs=$ncpus\ninclude more.fio\n"
     with pytest.raises(InputErrors) as caught:
-        read_jobs(_written(text, tmp_path), {})
+        read_jobs(written(text, tmp_path), {})
     said = str(caught.value).replace(f"{tmp_path}/", "")
     for line in (
         "job.fio:1:1: rw: outside of a section",
@@ -193,9 +193,9 @@ def test_options_without_a_counterpart_are_refused_with_their_line(
     option: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = f"[a]\ndirect=1\nrw=randread\nioengine=libaio\n\n{option}\n"
-    assert says in _refused(text, tmp_path, capsys)
+    assert says in refused(text, tmp_path, capsys)
     name = option.partition("=")[0]
-    scenario = _draft(_written(text, tmp_path), tmp_path, "--without", name)
+    scenario = draft(written(text, tmp_path), tmp_path, "--without", name)
     comment = " ".join((tmp_path / "job.yaml").read_text().replace("\n#", "").split())
     assert f"job.fio:6: {option} is left out" in comment
     assert scenario.loads
@@ -205,16 +205,16 @@ def test_registered_buffers_and_a_polling_thread_carry_over_to_io_uring(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = "[a]\ndirect=1\nrw=randread\nioengine=io_uring\niodepth=4\nfixedbufs\nsqthread_poll=1\n"
-    (role,) = _draft(_written(text, tmp_path), tmp_path).loads["solo-a"].roles.values()
+    (role,) = draft(written(text, tmp_path), tmp_path).loads["solo-a"].roles.values()
     assert (role.options["fixedbufs"], role.options["sqthread_poll"]) == ("1", "1")
     off = text.replace("sqthread_poll=1", "sqthread_poll=0")
-    assert "sqthread_poll" not in _draft(_written(off, tmp_path), tmp_path).loads["solo-a"].roles["a"].options
-    said = _refused(text.replace("io_uring", "libaio"), tmp_path, capsys)
+    assert "sqthread_poll" not in draft(written(off, tmp_path), tmp_path).loads["solo-a"].roles["a"].options
+    said = refused(text.replace("io_uring", "libaio"), tmp_path, capsys)
     assert "job.fio:6:1: fixedbufs: the draft has nothing that does the same" in said
 
 
 def test_job_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no job" in _refused("[global]\nrw=read\n", tmp_path, capsys)
+    assert "no job" in refused("[global]\nrw=read\n", tmp_path, capsys)
     assert main(["draft", "--fio", str(tmp_path)]) == EXIT_MISUSE
     assert main(["draft", "--fio", "/dev/zero"]) == EXIT_MISUSE
     (tmp_path / "large.fio").write_bytes(b"[a]\n" + b"x=1\n" * (1 << 19))
@@ -241,15 +241,15 @@ rate_iops=90
 
 def test_jobs_are_put_on_disks_by_name_and_by_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     topology = ("--topology", "neighbours")
-    scenario = _draft(_written(PAIR, tmp_path), tmp_path, *topology)
+    scenario = draft(written(PAIR, tmp_path), tmp_path, *topology)
     assert scenario.arms["base"].topology.name == "neighbours"
     assert [role.disk for role in scenario.loads["together"].roles.values()] == ["p0", "p1"]
-    swapped = _draft(_written(PAIR, tmp_path), tmp_path, *topology, "--map", "/dev/p0=p1", "--map", "/dev/other=p0")
+    swapped = draft(written(PAIR, tmp_path), tmp_path, *topology, "--map", "/dev/p0=p1", "--map", "/dev/other=p0")
     assert [role.disk for role in swapped.loads["together"].roles.values()] == ["p1", "p0"]
-    assert "no p9" in _refused(PAIR, tmp_path, capsys, *topology, "--map", "/dev/p0=p9")
-    assert "no job uses /dev/q" in _refused(PAIR, tmp_path, capsys, *topology, "--map", "/dev/q=p0")
+    assert "no p9" in refused(PAIR, tmp_path, capsys, *topology, "--map", "/dev/p0=p9")
+    assert "no job uses /dev/q" in refused(PAIR, tmp_path, capsys, *topology, "--map", "/dev/q=p0")
     third = PAIR + "[third]\nfilename=/dev/x\n"
-    assert "job.fio:12: no disk is left for /dev/x" in _refused(third, tmp_path, capsys, *topology)
+    assert "job.fio:12: no disk is left for /dev/x" in refused(third, tmp_path, capsys, *topology)
 
 
 def test_a_mistake_in_the_topology_names_its_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -260,17 +260,17 @@ def test_a_mistake_in_the_topology_names_its_file_and_line(tmp_path: Path, capsy
         "hbas:\n  x: {driver: null_blk, can_queue: 64}\n  y: {driver: null_blk, can_queue: 64}\n"
         "luns: {a: {hba: x, disks: [a]}, b: {hba: y, disks: [b]}}\n"
     )
-    said = _refused("[j]\nfilename=/dev/sda\nrw=randread\n", tmp_path, capsys, "--topology", str(lab))
+    said = refused("[j]\nfilename=/dev/sda\nrw=randread\n", tmp_path, capsys, "--topology", str(lab))
     assert "two.yaml:7:" in said
     assert "null_blk allows only one HBA (put all LUNs on x, or use driver tcm_loop for all)" in said
     lab.write_text("[]\n")
-    assert "two.yaml:1:1: " in _refused("[j]\nfilename=/dev/sda\nrw=read\n", tmp_path, capsys, "--topology", str(lab))
+    assert "two.yaml:1:1: " in refused("[j]\nfilename=/dev/sda\nrw=read\n", tmp_path, capsys, "--topology", str(lab))
 
 
 @pytest.mark.parametrize("name", [one.name for one in catalogue() if not one.emulated])
 def test_every_topology_of_the_catalogue_takes_a_job(name: str, tmp_path: Path) -> None:
     text = "[a]\nfilename=/dev/nowhere\ndirect=1\nrw=randread\nioengine=libaio\niodepth=4\n"
-    scenario = _draft(_written(text, tmp_path), tmp_path, "--topology", name)
+    scenario = draft(written(text, tmp_path), tmp_path, "--topology", name)
     assert set(scenario.arms) == {"base", "slower"}
 
 
@@ -282,7 +282,7 @@ def test_a_captured_machine_takes_a_job(machine: Callable[[Path], MachineTree], 
     root = machine(tmp_path / "machine").root
     assert main(["capture", "--root", str(root), "--output", str(topology)]) == 0
     text = f"[a]\nfilename=/dev/{disk}\ndirect=1\nrw=randread\nioengine=libaio\niodepth=8\n"
-    scenario = _draft(_written(text, tmp_path), tmp_path, "--topology", str(topology))
+    scenario = draft(written(text, tmp_path), tmp_path, "--topology", str(topology))
     arm = scenario.arms["base"]
     assert scenario.loads["solo-a"].roles["a"].disks == (disk,)
     assert arm.queue["scheduler"] == arm.topology.queue["scheduler"]
@@ -303,8 +303,8 @@ luns:
 def test_a_machine_that_is_too_fast_is_scaled_and_says_what_that_hides(tmp_path: Path) -> None:
     (tmp_path / "fast.yaml").write_text(FAST.replace("{driver: tcmu", "{model: NVMe (nvme), driver: tcmu"))
     text = "[a]\nfilename=/dev/d\ndirect=1\nrw=randread\nioengine=libaio\niodepth=256\nrate_iops=100000\nthinktime=2\n"
-    job = _written(text, tmp_path)
-    scenario = _draft(job, tmp_path, "--topology", str(tmp_path / "fast.yaml"))
+    job = written(text, tmp_path)
+    scenario = draft(job, tmp_path, "--topology", str(tmp_path / "fast.yaml"))
     topology = scenario.arms["base"].topology
     assert topology.scale > 1
     role = scenario.loads["solo-a"].roles["a"]
@@ -319,22 +319,22 @@ def test_a_machine_that_is_too_fast_is_scaled_and_says_what_that_hides(tmp_path:
 
 def test_what_windows_on_one_cpu_hide_of_parallel_and_long_jobs_is_said(tmp_path: Path) -> None:
     text = "[a]\nfilename=/dev/d\ndirect=1\nrw=randwrite\nrefill_buffers\n{}time_based\n"
-    scenario = _draft(_written(text.format("numjobs=3\nruntime=300\n"), tmp_path), tmp_path)
+    scenario = draft(written(text.format("numjobs=3\nruntime=300\n"), tmp_path), tmp_path)
     assert "what 3 jobs wait for while they run in parallel, for the guest has one CPU" in scenario.teaches
     hidden = "unless meant: names it: what a test of 300 s shows later than 2 s (solo-a)."
     assert hidden in scenario.teaches and scenario.loads["solo-a"].published == 300 * 10**9
     (claim,), (control,) = scenario.claims, scenario.controls
     assert claim.ratio.text == "base.solo-a.a-1.iops / base.solo-a.a-3.iops"
     assert control.ratio.text == "slower.solo-a.a-1.iops / base.solo-a.a-1.iops"
-    (job,) = draft_jobs(read_jobs(_written(text.format("runtime=2\n"), tmp_path)))
+    (job,) = draft_jobs(read_jobs(written(text.format("runtime=2\n"), tmp_path)))
     assert [note for note in job.notes if note.endswith(": refill_buffers is left out: a role has no such option")]
-    assert "Not to be concluded" not in _draft(_written(text.format("runtime=2\n"), tmp_path), tmp_path).teaches
+    assert "Not to be concluded" not in draft(written(text.format("runtime=2\n"), tmp_path), tmp_path).teaches
 
 
 def test_what_the_machine_cannot_serve_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "slow.yaml").write_text(FAST.replace("3000 MB/s", "1 MB/s").replace("20us", "200ms"))
     text = "[a]\nfilename=/dev/d\ndirect=1\nrw=randread\nioengine=libaio\niodepth=256\n"
-    said = _refused(text, tmp_path, capsys, "--topology", str(tmp_path / "slow.yaml"))
+    said = refused(text, tmp_path, capsys, "--topology", str(tmp_path / "slow.yaml"))
     assert "the draft of job:" in said
     assert "iodepth: disk d serves 256 requests in 52.2" in said
     assert "the command timeout is 30 s (reduce iodepth" in said
@@ -346,13 +346,13 @@ def test_reported_figures_become_ratios_and_those_of_other_jobs_are_refused(
     fio = tmp_path / "fio.json"
     sides = {"read": {"iops": 320.0}, "write": {"iops": 0}}
     fio.write_text(json.dumps({"jobs": [{"jobname": "deep", **sides}, {"jobname": "unknown", **sides}]}))
-    scenario = _draft(_written(PAIR, tmp_path), tmp_path, "--topology", "neighbours", "--from-output", str(fio))
+    scenario = draft(written(PAIR, tmp_path), tmp_path, "--topology", "neighbours", "--from-output", str(fio))
     (row,) = scenario.reproduces
     # 1 MB/s in token buckets of 20 ms are 250 reads of 4 KiB.
     assert (row.reported, row.ratio.text) == (1.28, "base.together.deep.iops / bound.base.together.deep.iops")
     fio = tmp_path / "fio.json"
     fio.write_text(json.dumps({"jobs": [{"jobname": "x", "read": {"iops": 1}}]}))
-    assert "has no job of" in _refused(PAIR, tmp_path, capsys, "--from-output", str(fio))
+    assert "has no job of" in refused(PAIR, tmp_path, capsys, "--from-output", str(fio))
 
 
 @pytest.mark.parametrize(
@@ -368,9 +368,9 @@ def test_reported_figures_become_ratios_and_those_of_other_jobs_are_refused(
 )
 def test_jobs_that_allow_no_claim_become_a_scenario_that_only_measures(text: str, why: str, tmp_path: Path) -> None:
     fio = tmp_path / "fio.json"
-    labels = [job.label for job in draft_jobs(read_jobs(_written(text, tmp_path)))]
+    labels = [job.label for job in draft_jobs(read_jobs(written(text, tmp_path)))]
     fio.write_text(json.dumps({"jobs": [{"jobname": label, "write": {"iops": 1}} for label in labels]}))
-    scenario = _draft(_written(text, tmp_path), tmp_path, "--from-output", str(fio))
+    scenario = draft(written(text, tmp_path), tmp_path, "--from-output", str(fio))
     assert not scenario.claims and not scenario.controls and not scenario.reproduces
     assert list(scenario.arms) == ["base"]
     assert scenario.teaches.startswith("A draft without claims: a run only measures.")
@@ -406,7 +406,7 @@ def _cells(scenario: Scenario, value: float) -> list[CellResult]:
 
 
 def test_drafts_decide_nothing_until_their_bounds_are_set(tmp_path: Path) -> None:
-    scenario = _draft(EXAMPLES / "fio-seq-read.fio", tmp_path)
+    scenario = draft(EXAMPLES / "fio-seq-read.fio", tmp_path)
     (claim,) = scenario.claims
     (load,) = scenario.loads.values()
     allowed = arm_bound(scenario.arms["base"], load, "file1", "iops")
@@ -421,84 +421,3 @@ def test_drafts_decide_nothing_until_their_bounds_are_set(tmp_path: Path) -> Non
     decided = replace(decided, meant=(Unseen.SHORT,))
     assert judge(decided, _cells(decided, allowed)).status is Status.PASS
     assert judge(decided, _cells(decided, 1.0)).status is Status.FAIL
-
-
-FILESYSTEM = (
-    "topology: t\nmemory: 1G\ndisks: {d: {size: 512M, service: 1ms}}\nhbas: {h: {driver: null_blk, can_queue: 9}}\n"
-    "luns: {l0: {hba: h, disks: [d]}}\nstacks: {fs: {kind: filesystem, type: ext4, over: [l0]}}\n"
-)
-
-
-def test_a_job_on_a_filesystem_only_measures_and_keeps_its_written_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = tmp_path / "fs.yaml"
-    place.write_text(FILESYSTEM)
-    job = "[j]\nfilename=/mnt/f\nrw=randwrite\ndirect=1\nioengine=io_uring\nregisterfiles\nnorandommap\noverwrite=1\n"
-    on_files = ("--topology", str(place), "--map", "/mnt=fs")
-    for size in ("", "size=1g\n"):
-        assert "j on the filesystem fs needs a size below 512 MiB" in _refused(job + size, tmp_path, capsys, *on_files)
-    scenario = _draft(_written(job + "size=8m\n", tmp_path), tmp_path, *on_files)
-    assert (scenario.claims, set(scenario.arms)) == ((), {"base"})
-    options = scenario.loads["solo-j"].roles["j"].options
-    assert {options[name] for name in ("overwrite", "registerfiles", "norandommap")} == {"1"}
-    said = capsys.readouterr().err
-    assert "no first claim where filesystem fs makes" in said and "no such option" not in said
-    on_disk = _draft(_written(job + "size=8m\n", tmp_path), tmp_path)
-    assert "overwrite" not in on_disk.loads["solo-j"].roles["j"].options
-
-
-def test_sizes_with_shares_carry_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """60 % of 4 KiB and 40 % of 64 KiB are 28 KiB in the mean."""
-    job = "[j]\ndirect=1\nrw=randread\nioengine=libaio\niodepth=4\nbs=8k\nbssplit=4k/60:64k/40\n"
-    scenario = _draft(_written(job, tmp_path), tmp_path)
-    role = scenario.loads["solo-j"].roles["j"]
-    assert (role.bs, role.sizes) == (28672, {4096: 60, 65536: 40})
-    assert scenario.claims
-    sides = _refused(job.replace("randread", "randrw").replace("64k/40", "64k/40,8k/100"), tmp_path, capsys)
-    assert "job.fio:7:1: bssplit: reads and writes differ" in sides
-
-
-def test_polling_jobs_need_poll_queues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    job = "[j]\ndirect=1\nrw=randread\nioengine=io_uring\niodepth=4\nhipri\n"
-    assert "hipri: d0 has no poll queues" in _refused(job, tmp_path, capsys)
-    place = tmp_path / "polled.yaml"
-    place.write_text(FILESYSTEM.partition("stacks")[0].replace("can_queue: 9", "can_queue: 9, poll_queues: 1"))
-    scenario = _draft(_written(job, tmp_path), tmp_path, "--topology", str(place))
-    assert scenario.loads["solo-j"].roles["j"].polls
-    assert (scenario.claims, set(scenario.arms)) == ((), {"base"})
-    assert "no first claim where null_blk completes what is polled" in capsys.readouterr().err
-
-
-def test_jobs_of_one_file_on_a_filesystem_share_it(tmp_path: Path) -> None:
-    """fio gives the clones of a job one file where it names the file, else each its own."""
-    place = tmp_path / "fs.yaml"
-    place.write_text(FILESYSTEM)
-    common = "[global]\nrw=randwrite\ndirect=1\nsize=8m\ndirectory=/mnt\n"
-    job = f"{common}[a]\nfilename=f\nnumjobs=2\n[b]\nfilename=f\nsize=4m\n[c]\nfilename=g\n[d]\nnumjobs=2\n"
-    scenario = _draft(_written(job, tmp_path), tmp_path, "--topology", str(place), "--map", "/mnt=fs")
-    roles = scenario.loads["together"].roles
-    files = {name: role.options.get("files") for name, role in roles.items()}
-    assert files == dict.fromkeys(("a-1", "a-2", "b"), "shared-f") | dict.fromkeys(("c", "d-1", "d-2"))
-    assert [role.options["size"] for role in roles.values()] == ["8388608"] * 2 + ["4194304"] + ["8388608"] * 3
-
-
-def test_a_file_that_is_read_first_is_read_by_a_step_and_stays_in_the_cache(tmp_path: Path) -> None:
-    place = tmp_path / "fs.yaml"
-    place.write_text(FILESYSTEM)
-    on_files = ("--topology", str(place), "--map", "/mnt=fs")
-    job = "[j]\ndirectory=/mnt\nrw=randwrite\nioengine=psync\nnumjobs=2\nsize=8m\npre_read=1\n"
-    load = _draft(_written(job, tmp_path), tmp_path, *on_files).loads["solo-j"]
-    assert [(step.rw, step.direct, step.options["files"], step.options["size"]) for step in load.warm] == [
-        ("read", False, name, "8388608") for name in ("j-1", "j-2")
-    ]
-    assert {role.options["invalidate"] for role in load.roles.values()} == {"0"}
-    kept = _draft(_written(job.replace("pre_read=1", "invalidate=0"), tmp_path), tmp_path, *on_files).loads["solo-j"]
-    assert (kept.warm, kept.roles["j-1"].options["invalidate"]) == ((), "0")
-    direct = _draft(_written(job + "direct=1\n", tmp_path), tmp_path, *on_files).loads["solo-j"]
-    assert (direct.warm, direct.roles["j-1"].options.get("invalidate")) == ((), None)
-
-
-def test_a_device_is_not_read_first_as_a_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = _refused("[j]\nrw=randread\npre_read=1\n", tmp_path, capsys)
-    assert "job.fio:3:1: pre_read: a whole device is more than the page cache takes" in said

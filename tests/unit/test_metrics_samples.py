@@ -234,9 +234,9 @@ def test_free_tags_are_those_that_can_queue_leaves_in_a_single_set() -> None:
     topology = replace(topology, hbas={"nullb": replace(topology.hbas["nullb"], cmd_per_lun=16)})
     assert figures(topology)["host", "nullb.tags.free"] == pytest.approx(31.9)
     topology = null_topology()
-    for queues in ({"hw_queues": 2}, {"poll_queues": 1}):
-        several = replace(topology, hbas={"nullb": replace(topology.hbas["nullb"], **queues)})
-        assert ("host", "nullb.tags.free") not in figures(several)
+    host = topology.hbas["nullb"]
+    for several in (replace(host, hw_queues=2), replace(host, poll_queues=1)):
+        assert ("host", "nullb.tags.free") not in figures(replace(topology, hbas={"nullb": several}))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from harness.scenario.fio import CGROUP_FILES, FIO_SEEDS, cgroups, job_file, of_
 from harness.scenario.model import Load, Role, Scenario
 from lab.base.errors import InputErrors, Misuse
 from lab.base.units import parse_size
+from lab.guest.steps.load import Phase, RunLoad
 from lab.topology.model import Disk, Driver, Hba, Lun, Stack, StackKind, Topology
 from tests.unit.scenario_text import GOOD, RIG, load
 
@@ -208,10 +209,8 @@ WEIGHTS = {"io_weight": "300", "bfq_weight": "300"}
 
 
 def test_every_allowed_option_has_a_sample() -> None:
-    assert (
-        SAMPLES.keys() | {"bssplit", "create", "files", "invalidate", "nrfiles", "overwrite", *schema.ONLY_IO_URING, *WEIGHTS}
-        == schema.OPTIONS.keys()
-    )
+    others = {"bssplit", "create", "files", "invalidate", "nrfiles", "overwrite", *schema.ONLY_IO_URING, *WEIGHTS}
+    assert SAMPLES.keys() | others == schema.OPTIONS.keys()
 
 
 def test_a_role_with_limits_is_a_process_in_a_cgroup_of_its_own() -> None:
@@ -270,13 +269,16 @@ def test_a_polling_role_needs_poll_queues_and_the_company_of_others_that_poll(tm
     polled: dict[str, object] = {"rw": "randread", "bs": "4k", "iodepth": 4, "ioengine": "io_uring", "hipri": "true"}
     with pytest.raises(InputErrors, match="hipri: p1 has no poll queues"):
         with_role(polled, tmp_path)
-    for key, value, says in (("direct", "false", "the page cache is not polled"), ("ioengine", "libaio", "libaio does")):
+    changes = (("direct", "false", "the page cache is not polled"), ("ioengine", "libaio", "libaio does"))
+    for key, value, says in changes:
         with pytest.raises(InputErrors, match=f"hipri: {says}"):
             with_role({**polled, key: value}, tmp_path)
     assert not with_role({**polled, "hipri": "false"}, tmp_path).loads["lopsided"].roles["hog"].polls
     row = "{disk: p0, rw: randread, bs: 4k, iodepth: 4, ioengine: io_uring, hipri: true}"
-    text = GOOD.replace("topology: neighbours", "topology: ./polled.yaml").replace("hba.cmd_per_lun", "queue.nr_requests")
-    text = text.replace("{disk: p0, rw: randread, bs: 4k, iodepth: 256}", row)
+    text = GOOD.replace("topology: neighbours", "topology: ./polled.yaml")
+    text = text.replace("hba.cmd_per_lun", "queue.nr_requests").replace(
+        "{disk: p0, rw: randread, bs: 4k, iodepth: 256}", row
+    )
     rig = RIG.replace("driver: tcm_loop", "driver: null_blk, poll_queues: 2").replace("rate: 1 MB/s", "service: 1ms")
     (tmp_path / "polled.yaml").write_text(rig)
     with pytest.raises(InputErrors, match="hipri: roles of this load that do not poll have other tags"):
@@ -312,9 +314,11 @@ def test_steps_before_a_load_run_once_over_their_size(tmp_path: Path) -> None:
     scenario = load(PREPARED, tmp_path)
     arm, (solo, lopsided) = scenario.arms["shared"], guest_job(scenario, scenario.arms["shared"], 2).loads
     assert (solo.prepare, solo.warm) == ((), ())
-    (first,), (second,) = lopsided.prepare, lopsided.warm
+    (rest, first), (again, second) = lopsided.prepare, lopsided.warm
+    assert rest == again == Phase("rest")
+    assert isinstance(first, RunLoad) and isinstance(second, RunLoad)
     assert (first.name, second.name) == ("lopsided.prepare1", "lopsided.warm1")
-    assert (first.time, second.time) == (60 * 10**9 + 256 * 10**6, 60 * 10**9 + 64 * 10**6)
+    assert (solo.patience, lopsided.patience) == (0, 120 * 10**9 + 320 * 10**6)
     assert lopsided.fio == job_file(scenario.loads["lopsided"], arm.topology, 2)
     jobs = sections(first.fio)
     assert jobs["global"].items() >= {"randseed": "15838", "thread": "1", "end_fsync": "1"}.items()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lab.base.record import TRACE_FILE
 from lab.guest.steps import Delayed, Step, line_of, listed
+from lab.guest.steps.device import MakeFolder, Mount, Write
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,16 @@ _EXITALL = "exitall=1\nexit_what=all\n"
 
 TRACING = "/sys/kernel/tracing"
 TRACE_INSTANCE = f"{TRACING}/instances/blklab"
+
+
+_TRACE_BUFFER = 48 << 20
+"""Bytes of a ring that overwrites its oldest events: room for a few hundred thousand."""
+
+
+def tracing() -> tuple[Step, ...]:
+    """Make the lab's instance of the trace."""
+    size = Write(f"{TRACE_INSTANCE}/buffer_size_kb", str(_TRACE_BUFFER >> 10))
+    return Mount("tracefs", TRACING), MakeFolder(TRACE_INSTANCE), size
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What roles may ask for, in one boot: sizes with shares, polling, steps before a load and a page cache kept."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from harness.record.store import load_run
+from lab.kernels.model import Kernel
+from lab.session import Lab
+
+pytestmark = pytest.mark.network
+CHECKOUT = Path(__file__).parents[2]
+MIB = 1 << 20
+ROLES = """\
+scenario: roles
+title: What roles may ask for
+clock: virtual
+schema: 1
+topology:
+  topology: roles
+  memory: 768M
+  disks: {d0..1: {size: 256M, service: 1ms}}
+  hbas: {h: {driver: null_blk, can_queue: 64, poll_queues: 1}}
+  luns: {d0..1: {hba: h, disks: [d0..1]}}
+  stacks: {fs: {kind: filesystem, type: ext4, over: [d1]}}
+queue: {scheduler: none}
+seeds: 1
+window: {ramp: 100ms, runtime: 900ms}
+arms: {one: {}}
+loads:
+  split:
+    io: {disk: d0, rw: randread, bs: 34k, iodepth: 4, bssplit: 4k/50:64k/50}
+  interrupts:
+    io: {disk: d0, rw: randread, bs: 4k, iodepth: 4, ioengine: io_uring}
+  polled:
+    io: {disk: d0, rw: randread, bs: 4k, iodepth: 4, ioengine: io_uring, hipri: true}
+  cold:
+    io: {disk: fs, rw: randread, bs: 4k, iodepth: 1, ioengine: psync, direct: false, size: 8M}
+  warm:
+    prepare: [{disk: fs, rw: write, bs: 1M, iodepth: 1, ioengine: psync, size: 16M, files: old}]
+    warm: [{disk: fs, rw: read, bs: 64k, iodepth: 1, ioengine: psync, direct: false, size: 8M, files: io}]
+    io: {disk: fs, rw: randread, bs: 4k, iodepth: 1, ioengine: psync, direct: false, size: 8M, invalidate: false}
+"""
+
+
+@pytest.fixture(scope="module")
+def boot(machine: tuple[Lab, Kernel], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("roles")
+    (folder / "roles.yaml").write_text(ROLES)
+    words = ("run", str(folder / "roles.yaml"), "--kernel", "debian:6.1", "--results", str(folder / "results"))
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *words], cwd=CHECKOUT, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return load_run(folder / "results" / "roles" / "latest").path
+
+
+@pytest.fixture(scope="module")
+def figures(boot: Path) -> Mapping[str, float]:
+    (cell,) = json.loads((boot / "verdict.json").read_text())["cells"]
+    return {name: float(value) for name, value in cell["figures"].items()}
+
+
+def test_sizes_come_with_their_shares(figures: Mapping[str, float]) -> None:
+    """34 KiB, 68 sectors, in the mean of 4,000 requests a second; the mean of 3,000 is off by 1.6 % (one deviation)."""
+    assert figures["split.io.disk.reads.sectors"] / figures["split.io.disk.reads"] == pytest.approx(68, rel=0.06)
+
+
+def test_what_is_polled_does_not_wait_for_the_device_s_timer(figures: Mapping[str, float]) -> None:
+    """Four requests of 1 ms are 4,000 a second; polled ones complete when somebody asks."""
+    assert figures["interrupts.io.iops"] == pytest.approx(4000, rel=0.05)
+    assert figures["polled.io.iops"] > 5 * figures["interrupts.io.iops"]
+
+
+def test_steps_end_before_the_window_and_leave_a_warm_cache(boot: Path, figures: Mapping[str, float]) -> None:
+    assert figures["cold.io.disk.reads"] > 500
+    assert figures["warm.io.disk.reads"] == 0
+    assert figures["warm.io.iops"] > 10 * figures["cold.io.iops"]
+    out = boot / "boots" / "000" / "out"
+    for step, way, size in (("prepare1", "write", 16 * MIB), ("warm1", "read", 8 * MIB)):
+        (job,) = json.loads((out / f"warm.{step}.json").read_bytes())["jobs"]
+        assert (job["error"], job[way]["io_bytes"]) == (0, size)
+    kinds = [line for line in (boot / "boots" / "000" / "results.txt").read_text().splitlines() if " load warm" in line]
+    assert [line.split()[-1] for line in kinds] == ["warm.prepare1", "warm.warm1", "warm"]
