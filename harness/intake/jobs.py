@@ -139,7 +139,9 @@ class _JobReader:
     def read(self, role: str, stage: int) -> DraftJob:
         rw, direct = self._rw(), self._direct()
         split, pre_read = self._split(rw), not direct and self.is_set("pre_read")
-        options = {**dict(self._role_options(rw)), **({"bssplit": split} if split else {})}
+        options = dict(self._role_options(rw)) | ({"bssplit": split} if split else {})
+        if split and rw in _RANDOM:
+            options["norandommap"] = True
         if pre_read or (not direct and "invalidate" in self._options and not self.is_set("invalidate")):
             options["invalidate"] = False
         if pre_read and "size" not in self._options:

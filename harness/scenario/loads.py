@@ -94,6 +94,8 @@ def _sizes(role: Role) -> Iterator[tuple[str, str, str]]:
         yield "bs", f"the mean of bssplit is {mean} bytes", f"write bs: {mean}"
     if key in role.options and "verify" in role.options:
         yield key, "checksums are of blocks of one size", "remove verify"
+    if key in role.options and role.rw in _RANDOM and role.options.get("norandommap") != "1":
+        yield key, "fio cuts requests that reach a block which it did before", "write norandommap: true"
 
 
 def _together(role: Role) -> Iterator[tuple[str, str, str]]:

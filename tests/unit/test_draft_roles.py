@@ -37,7 +37,7 @@ def test_sizes_with_shares_carry_over(tmp_path: Path, capsys: pytest.CaptureFixt
     job = "[j]\ndirect=1\nrw=randread\nioengine=libaio\niodepth=4\nbs=8k\nbssplit=4k/60:64k/40\n"
     scenario = draft(written(job, tmp_path), tmp_path)
     role = scenario.loads["solo-j"].roles["j"]
-    assert (role.bs, role.sizes) == (28672, {4096: 60, 65536: 40})
+    assert (role.bs, role.sizes, role.options["norandommap"]) == (28672, {4096: 60, 65536: 40}, "1")
     assert scenario.claims
     sides = refused(job.replace("randread", "randrw").replace("64k/40", "64k/40,8k/100"), tmp_path, capsys)
     assert "job.fio:7:1: bssplit: reads and writes differ" in sides

@@ -30,11 +30,11 @@ topology:
   stacks: {fs: {kind: filesystem, type: ext4, over: [d1]}}
 queue: {scheduler: none}
 seeds: 1
-window: {ramp: 100ms, runtime: 900ms}
+window: {ramp: 50ms, runtime: 250ms}
 arms: {one: {}}
 loads:
   split:
-    io: {disk: d0, rw: randread, bs: 34k, iodepth: 4, bssplit: 4k/50:64k/50}
+    io: {disk: d0, rw: randread, bs: 34k, iodepth: 4, bssplit: 4k/50:64k/50, norandommap: true}
   interrupts:
     io: {disk: d0, rw: randread, bs: 4k, iodepth: 4, ioengine: io_uring}
   polled:
@@ -67,8 +67,8 @@ def figures(boot: Path) -> Mapping[str, float]:
 
 
 def test_sizes_come_with_their_shares(figures: Mapping[str, float]) -> None:
-    """34 KiB, 68 sectors, in the mean of 4,000 requests a second; the mean of 3,000 is off by 1.6 % (one deviation)."""
-    assert figures["split.io.disk.reads.sectors"] / figures["split.io.disk.reads"] == pytest.approx(68, rel=0.06)
+    """34 KiB, 68 sectors, in the mean of 1,200 requests; a size deviates by 0.88 of it, so their mean by 2.5 %."""
+    assert figures["split.io.disk.reads.sectors"] / figures["split.io.disk.reads"] == pytest.approx(68, rel=0.1)
 
 
 def test_what_is_polled_does_not_wait_for_the_device_s_timer(figures: Mapping[str, float]) -> None:
@@ -78,7 +78,8 @@ def test_what_is_polled_does_not_wait_for_the_device_s_timer(figures: Mapping[st
 
 
 def test_steps_end_before_the_window_and_leave_a_warm_cache(boot: Path, figures: Mapping[str, float]) -> None:
-    assert figures["cold.io.disk.reads"] > 500
+    # Each of 300 reads takes a millisecond.
+    assert figures["cold.io.disk.reads"] > 150
     assert figures["warm.io.disk.reads"] == 0
     assert figures["warm.io.iops"] > 10 * figures["cold.io.iops"]
     out = boot / "boots" / "000" / "out"
