@@ -307,8 +307,7 @@ def _selectors(topology: Topology, way: _Way, use: LoadUse, tight: set[str]) -> 
     stacks = [stack for stack in below if stack.kind is StackKind.MULTIPATH]
     unused: dict[str, tuple[str, str]] = {}
     for stack in stacks:
-        links = [link for path in stack.over for link in topology.links_below(path) if link in use.links]
-        full = [link for link in links if link in tight]
+        full = [link for path in stack.over for link in topology.links_below(path) if link in tight]
         easy = [path for path in stack.over if _has_room(topology, path, use, tight)]
         if full and easy:
             idlest = min(topology.links_below(easy[0]), key=lambda link: use.links[link])

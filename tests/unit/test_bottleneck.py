@@ -118,7 +118,8 @@ def test_equal_disks_that_are_nearly_as_busy_are_one_bottleneck() -> None:
     seen = use(each(2, 4), disks={"d0": DiskTime(1.0), "d1": DiskTime(0.8)}, links={"wire": 0.6})
     found = named("devices", "disk.stream", seen)
     assert found.label == "disk.d0..1"
-    assert found.binding is not None and found.binding.figure == "busy 80 to 100 % of the window"
+    assert found.binding is not None
+    assert (found.binding.figure, found.binding.share) == ("busy 80 to 100 % of the window", 1.0)
 
 
 def test_what_limits_another_role_is_listed_too() -> None:

@@ -254,3 +254,34 @@ def test_a_link_that_carried_more_than_its_rate_is_busy_throughout() -> None:
     seen = LoadUse(0.9, luns={lun: held(32 // len(leaves)) for lun in leaves})
     found = bottleneck(arm, load, [seen], {"reader": 8.8e6})
     assert (found.label, found.figure.partition(";")[0]) == ("link.slow", "busy 100 % of the window")
+
+
+def test_of_several_parts_the_fullest_has_the_figure() -> None:
+    of = scenario("selector")
+    arm, load = of.arms["round-robin"], of.loads["stream"]
+    was = arm.topology
+    links = {**was.links, "slower": replace(was.links["slow"], name="slower"), "easy": Link("easy", 10**9)}
+    ways = {"f0": ("fast", "easy"), "s0": ("slow", "slower")}
+    luns = {name: replace(lun, links=ways[name]) for name, lun in was.luns.items()}
+    split = replace(arm, topology=replace(was, links=links, luns=luns))
+    busy = {"fast": 0.5, "easy": 0.3, "slow": 0.96, "slower": 1.0}
+    seen = use({"f0": 1, "s0": 15}, disks={"d0": DiskTime(0.2)}, links=busy)
+    found = bottleneck(split, load, [seen], dict.fromkeys(load.roles, 1e6))
+    assert found.figure.startswith("link.slower busy 100 % of the window while link.easy is at 30 %")
+    assert [each.share for each in found.elements if each.kind is ElementKind.LINK] == [1.0, 0.5]
+    tags = bottleneck(
+        scenario("queues").arms["lun"], scenario("queues").loads["random"], [use({"d0": 5, "d1": 6})], {"reader": 1e6}
+    )
+    assert [each.share for each in tags.elements if each.kind is ElementKind.LUN_DEPTH] == [6 / 8]
+    arm, load = bucket_load()
+    bucket = bottleneck(arm, load, [TWO], {"hog": 230 * 4096, "victim": 900 * 4096})
+    assert [each.share for each in bucket.elements if each.kind is ElementKind.DISK] == [pytest.approx(230 / 250)]
+    of = load_scenario("cgroup-limits", search=SCENARIOS)
+    arm, load = of.arms["plain"], of.loads["limited"]
+    roles = {
+        name: replace(role, options={"io_max": f"riops={most}"})
+        for (name, role), most in zip(load.roles.items(), (1000, 2000), strict=True)
+    }
+    limited = bottleneck(arm, replace(load, roles=roles), [ONE], dict.fromkeys(roles, 600 * 4096))
+    (limit,) = (each for each in limited.elements if each.kind is ElementKind.LIMIT)
+    assert (limit.share, limit.figure) == (0.6, "600 of 1,000 riops, not modelled")
