@@ -143,6 +143,8 @@ def test_a_role_without_io_was_starved_when_another_had_some() -> None:
 
 
 def test_jobs_that_are_no_role_reported_twice_or_failed_are_refused() -> None:
+    with pytest.raises(MeasurementError, match=r"^fio\.json: is empty"):
+        read_fio(b"", {"victim": 4096})
     with pytest.raises(MeasurementError, match="not a role of this load: hog"):
         read_fio(recorded("mix"), {"victim": 4096})
 
