@@ -173,6 +173,7 @@ def test_a_path_of_any_length_fits_into_its_line_and_stacks_that_are_not_exact_a
     lines = differential_lines(differential(profile(same), profile(same + deep)))
     assert max(map(len, lines)) <= 112
     assert any("+50  only after: kernel>a_function" in line for line in lines)
+    assert "Call paths: exact in the kernel; programs have no callers." in "\n".join(profile_lines(profile(BEFORE)))
     assert "not exact: 3 odd returns" in "\n".join(profile_lines(profile(BEFORE, surprises=3)))
 
 

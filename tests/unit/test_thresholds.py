@@ -26,6 +26,7 @@ from harness.judge.thresholds import (
     claim_layouts,
     evidence,
     kind,
+    null_pairs,
 )
 from harness.judge.verdict import judge, verdict_document
 from harness.patch.judgement import Effect, outcomes
@@ -383,6 +384,10 @@ def test_a_shipped_claims_own_ratio_decides_where_it_was_measured(monkeypatch: p
 )
 def test_the_margin_is_that_of_the_nearest_value(values: tuple[float, ...], bound: Bound, margin: float) -> None:
     assert margin_of(ensemble(*values), bound) == pytest.approx(margin)
+
+
+def test_before_the_first_measurement_there_is_none(tmp_path: Path) -> None:
+    assert claim_layouts(tmp_path / "none.json") == null_pairs(tmp_path / "none.json") == {}
 
 
 def test_no_shipped_claim_is_within_layout() -> None:
