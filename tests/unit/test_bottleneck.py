@@ -109,7 +109,10 @@ def test_requests_of_the_page_cache_are_not_the_loads() -> None:
 def test_a_busy_disk_that_mostly_waits_for_an_easy_link_is_held_up_by_it() -> None:
     """The time of a serial disk is its own part and the link's, one after another: the larger one is named."""
     seen = use(each(2, 4), disks=disks(2, 1.0, 0.6), links={"wire": 0.8})
-    assert named("devices", "link.stream", seen).label == "link.wire"
+    found = named("devices", "link.stream", seen)
+    assert found.label == "link.wire"
+    figures = [element.figure for element in found.elements if element.kind is ElementKind.DISK]
+    assert figures == ["busy 100 % of the window, itself 40 %"]
     seen = use(each(2, 4), disks=disks(2, 1.0, 0.1), links={"wire": 0.3})
     assert named("devices", "link.stream", seen).label == "disk.d0..1"
 

@@ -164,6 +164,9 @@ def test_a_differential_fits_into_a_mail_and_all_of_its_columns_add_up() -> None
     assert [sum(column) for column in zip(*numbers, strict=True)] == [before, after, delta]
     assert sum(_column(lines, "instructions            calls", "other functions")) == delta
     assert lines[-1] == BLIND
+    same, nothing = profile("kernel;a 1 100"), profile("kernel;a 0 0")
+    assert "on the other side" not in "\n".join(differential_lines(differential(same, same)))
+    assert differential_lines(differential(nothing, same))[1] == "0 -> 1 instructions per I/O (+1)"
 
 
 def test_a_path_of_any_length_fits_into_its_line_and_stacks_that_are_not_exact_are_called_so() -> None:

@@ -70,6 +70,9 @@ def test_a_profile_is_made_once_and_read_back_as_it_was(lab: Lab) -> None:
     # Folders of before are found again by names of 24 digits, and read by their schema.
     (folder,) = (lab.run.path.parent / recorded.FOLDER).iterdir()
     assert len(folder.name) == 24
+    (folder.parent / "0").mkdir()
+    (folder.parent / "0" / "together.json").write_text('{"schema": 1}')
+    assert recorded_profile(lab.run, CELL) == first
     assert json.loads((folder / "together.json").read_text())["schema"] == 2
     assert [path.name for path in folder.glob("boot-*/boot.json")] == ["boot.json"]
 
