@@ -183,13 +183,13 @@ def test_a_disk_waits_for_links_on_its_own_way() -> None:
     """The narrow link of the one disk is busy for longer, but the wide one holds up the other disk."""
     of = scenario("devices")
     arm, load = of.arms["disk"], of.loads["stream"]
-    links = {"wide": Link("wide", 24_000_000), "narrow": Link("narrow", 12_000_000)}
-    ways = {"d0": ("wide",), "d1": ("narrow",)}
+    links = {name: Link(name, rate) for name, rate in (("spare", 10**9), ("wide", 24_000_000), ("narrow", 12_000_000))}
+    ways = {"d0": ("spare", "wide"), "d1": ("narrow",)}
     luns = {name: replace(lun, links=ways[name]) for name, lun in arm.topology.luns.items()}
     plain = {name: replace(disk, links=()) for name, disk in arm.topology.disks.items()}
     split = replace(arm.topology, luns=luns, disks=plain, links=links)
     times = {"d0": DiskTime(1.0, 0.8), "d1": DiskTime(0.3)}
-    seen = use(each(2, 1), disks=times, links={"wide": 0.7, "narrow": 0.9})
+    seen = use(each(2, 1), disks=times, links={"spare": 0.1, "wide": 0.7, "narrow": 0.9})
     found = bottleneck(replace(arm, topology=split), load, [seen], dict.fromkeys(load.roles, 1e6))
     assert found.label == "link.wide"
 
