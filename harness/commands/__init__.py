@@ -30,7 +30,6 @@ CHECKS = (
     CommandWord("mutants", "score the scenarios on generated mutants of the block layer", "check.mutants"),
     CommandWord("executed", "measure which load executes which functions of the kernel", "check.executed"),
     CommandWord("thresholds", "measure how far layout alone moves each kind of figure", "check.thresholds"),
-    CommandWord("inventory", "boot a topology on QEMU's controllers and compare sysfs with it", "check.inventory"),
     CommandWord("speed", "compare warm runs with cold ones and another checkout", "check.speed"),
 )
 STORES = (

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.check.inventory import look
+from lab.base.record import INVENTORY
 from lab.kernels.model import Kernel
 from lab.realise.in_qemu.hardware import lacking
-from lab.realise.in_qemu.inventory import mismatches
-from lab.session import Lab
+from lab.realise.in_qemu.inventory import mismatches, read_inventory
+from lab.session import Job, Lab, prepare_job, run_job
 from lab.topology.emulated import emulated
 from lab.topology.load import load_topology
 
@@ -27,11 +27,12 @@ DISKS = {
 # The boot has limits of its own, which stretch with the host's load.
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DISKS)
-def test_a_machine_has_all_of_its_disks(name: str, machine: tuple[Lab, Kernel]) -> None:
+def test_a_machine_has_all_of_its_disks(name: str, machine: tuple[Lab, Kernel], tmp_path: Path) -> None:
     lab, kernel = machine
     topology = emulated(load_topology(name, near=Path()))
     if absent := lacking(topology, lab.qemu.devices):
         pytest.skip("; ".join(absent))
-    seen = look(lab, kernel, topology)
+    record = run_job(lab, prepare_job(lab, kernel, topology, Job({}, (), 0, 0, {"inventory": name})), tmp_path)
+    seen = read_inventory(record.files[INVENTORY])
     assert mismatches(topology, seen) == ()
     assert sum(key.startswith("lun.") and key.endswith(".place") for key in seen) == DISKS[name]
