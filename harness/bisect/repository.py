@@ -6,9 +6,10 @@ The search happens in a bare clone that borrows the objects of the user's reposi
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lab.base.errors import LabBroken, Misuse
 from lab.base.process import Finished, run
@@ -64,37 +65,37 @@ class Repository:
 
     def demand_line(self, good: str, bad: str) -> None:
         """Raises Misuse if ``bad`` does not contain ``good``."""
-        if self._git("merge-base", "--is-ancestor", good, bad, accept=(0, 1)).returncode:
+        if self.git("merge-base", "--is-ancestor", good, bad, accept=(0, 1)).returncode:
             raise Misuse(f"{good[:12]} is no ancestor of {bad[:12]}", remedy="GOOD must be a commit that BAD contains")
 
     def commit(self, sha: str) -> Commit:
-        words = self._text("show", "--no-patch", f"--format={_FIELDS}", sha).strip("\n").split("\0")
+        words = self.text("show", "--no-patch", f"--format={_FIELDS}", sha).strip("\n").split("\0")
         found, parents, author, date, subject = words
-        listing = self._text("diff-tree", "--no-commit-id", "--name-only", "-r", "-m", "--first-parent", "-z", sha)
+        listing = self.text("diff-tree", "--no-commit-id", "--name-only", "-r", "-m", "--first-parent", "-z", sha)
         files = tuple(dict.fromkeys(name for name in listing.split("\0") if name))
         return Commit(found, tuple(parents.split()), author, date, shortened(subject), files)
 
     def suspects(self, good: Iterable[str], bad: str, *, first_parent: bool = False) -> tuple[str, ...]:
         """Commits that ``bad`` has and no ``good`` one has, oldest first."""
         options = ["--first-parent"] if first_parent else []
-        listing = self._text("rev-list", "--topo-order", "--reverse", *options, bad, *(f"^{sha}" for sha in good))
+        listing = self.text("rev-list", "--topo-order", "--reverse", *options, bad, *(f"^{sha}" for sha in good))
         return tuple(listing.split())
 
     def next_step(self, bad: Sequence[str], good: Sequence[str], skipped: Sequence[str]) -> BisectStep:
         """The next step of git bisect for these answers; no state is kept in git."""
-        self._git("bisect", "reset", accept=(0, 1, 128))
+        self.git("bisect", "reset", accept=(0, 1, 128))
         # git bisect start needs a HEAD that is a commit, and that of the user's repository may name no branch.
-        self._git("update-ref", "--no-deref", "HEAD", bad[0])
-        said = self._git("bisect", "start", "--no-checkout", bad[0], *good)
+        self.git("update-ref", "--no-deref", "HEAD", bad[0])
+        said = self.git("bisect", "start", "--no-checkout", bad[0], *good)
         for word, commits in (("bad", bad[1:]), ("skip", skipped)):
             for sha in commits:
-                said = self._git("bisect", word, sha, accept=(0, 2))
+                said = self.git("bisect", word, sha, accept=(0, 2))
         text = said.stdout.decode(errors="replace")
         if "is the first bad commit" in text:
             return BisectStep(culprit=text.split()[0])
         if "only 'skip'ped commits left" in text:
             return BisectStep(left=tuple(word for word in text.split() if self._is_sha(word)))
-        head = self._git("rev-parse", "--verify", "--quiet", "BISECT_HEAD", accept=(0, 1)).stdout.decode().strip()
+        head = self.git("rev-parse", "--verify", "--quiet", "BISECT_HEAD", accept=(0, 1)).stdout.decode().strip()
         if not head:
             raise LabBroken(f"git bisect did not say what to test next: {text.strip()}")
         return BisectStep(test=head)
@@ -105,28 +106,29 @@ class Repository:
         git merge-tree takes a merge base of one's own from 2.40 on only, so these three get a history in
         which the culprit is the base of the other two.
         """
-        parent = self.commit(culprit).parents[0]
-        base = self._made(f"{culprit}^{{tree}}", culprit)
-        ours, theirs = (self._made(f"{sha}^{{tree}}", culprit, base) for sha in (onto, parent))
-        merged = self._git("merge-tree", "--write-tree", ours, theirs, accept=(0, 1))
+        known = self.commit(culprit)
+        about = f"Revert {culprit}", known.date
+        base = self.committed(f"{culprit}^{{tree}}", *about)
+        ours, theirs = (self.committed(f"{sha}^{{tree}}", *about, base) for sha in (onto, known.parents[0]))
+        merged = self.git("merge-tree", "--write-tree", ours, theirs, accept=(0, 1))
         if merged.returncode == _CONFLICT:
             return None
-        return self._made(merged.stdout.decode().split()[0], culprit, onto)
+        return self.committed(merged.stdout.decode().split()[0], *about, onto)
 
-    def _made(self, tree: str, culprit: str, *parents: str) -> str:
-        """The same commit id each time, so that a resumed bisection finds it."""
-        when = self.commit(culprit).date
+    def committed(self, tree: str, message: str, when: str, *parents: str) -> str:
+        """The same commit id each time, so that what was measured on it before is found."""
         who = {"NAME": "blklab", "EMAIL": "blklab@localhost", "DATE": when}
         stamps = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in who.items()}
         before = [word for parent in parents for word in ("-p", parent)]
-        arguments = ["git", "-C", str(self.folder), "commit-tree", tree, *before, "-m", f"Revert {culprit}"]
-        return run(arguments, env={**os.environ, **stamps}).stdout.decode().strip()
+        return self.text("commit-tree", tree, *before, "-m", message or "no subject", extra=stamps).strip()
 
     def _is_sha(self, word: str) -> bool:
         return len(word) in (40, 64) and all(letter in "0123456789abcdef" for letter in word)
 
-    def _text(self, *arguments: str) -> str:
-        return self._git(*arguments).stdout.decode(errors="replace")
+    def text(self, *arguments: str, **settings: Any) -> str:
+        """What ``git`` prints, with the same arguments."""
+        return self.git(*arguments, **settings).stdout.decode(errors="replace")
 
-    def _git(self, *arguments: str, accept: Sequence[int] = (0,)) -> Finished:
-        return run(["git", "-C", str(self.folder), *arguments], accept=accept)
+    def git(self, *arguments: str, extra: Mapping[str, str] | None = None, **settings: Any) -> Finished:
+        """A command of git in the clone, with ``extra`` variables and ``settings`` of ``lab.base.process.run``."""
+        return run(["git", "-C", str(self.folder), *arguments], env={**os.environ, **(extra or {})}, **settings)

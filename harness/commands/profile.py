@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.commands.common.boots import kernel_again, lab_of_host
-from harness.commands.common.options import add_results, number, results_root, tell
-from harness.commands.common.pairs import cell_words, runs_of
+from harness.commands.common.options import results_root, tell
+from harness.commands.common.pairs import add_pair, cell_words, runs_of
 from harness.profile.differential import differential
 from harness.profile.formats import write_profiles
 from harness.profile.lines import Side, code_of, lines_text, listed_functions
@@ -21,21 +21,11 @@ from lab.session import Lab
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="folder of a run, or a kernel that was measured (debian:6.12, 6.12)")
-    parser.add_argument(
-        "further",
-        nargs="*",
-        metavar="NEW, ARM.LOAD",
-        help="a second run to compare with, and the cell (default: the first, or that whose cpu.per_io differs most)",
-    )
-    parser.add_argument("--seed", type=number(1), default=1, metavar="N", help="the seed to profile (default: 1)")
-    parser.add_argument("--scenario", metavar="NAME", help="the scenario, where a kernel was measured in several")
+    add_pair(parser, "the first, or that whose cpu.per_io differs most")
     parser.add_argument("--function", metavar="NAME", help="callers and callees of a function, with counts")
-    parser.add_argument("--lines", action="store_true", help="also by line of source, for kernels that blklab builds")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="write text, page, callgrind, speedscope and folded stacks there"
     )
-    add_results(parser)
 
 
 def execute(options: argparse.Namespace) -> int:

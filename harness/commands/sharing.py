@@ -9,8 +9,8 @@ from pathlib import Path
 
 from harness.base.files import write_atomic, writing
 from harness.commands.common.boots import kernel_again, lab_of_host
-from harness.commands.common.options import add_results, number, results_root, tell
-from harness.commands.common.pairs import cell_words, runs_of
+from harness.commands.common.options import results_root, tell
+from harness.commands.common.pairs import add_pair, cell_words, runs_of
 from harness.commands.common.windows import figures_by_turn, window_of_cell
 from harness.profile.recorded import ProfiledCell, parse_cell
 from harness.record.store import RunFolder
@@ -26,20 +26,9 @@ _USES = 4
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="folder of a run, or a kernel that was measured (debian:6.12, 6.12)")
-    parser.add_argument(
-        "further",
-        nargs="*",
-        metavar="NEW, ARM.LOAD",
-        help="a second run, and the cell (default: the first); "
-        "ARM.LOAD may be given twice, to compare two cells of one run",
-    )
-    parser.add_argument("--seed", type=number(1), default=1, metavar="N", help="the seed to show (default: 1)")
-    parser.add_argument("--scenario", metavar="NAME", help="the scenario, where a kernel was measured in several")
-    parser.add_argument("--lines", action="store_true", help="also lines of source, for kernels that blklab builds")
+    add_pair(parser, "the first; given twice, two cells of one run are compared")
     parser.add_argument("--json", action="store_true", help="print all lines and locks as JSON")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write text, JSON and page there")
-    add_results(parser)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 
 import email
 import email.policy
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,6 @@ from pathlib import Path
 from harness.bisect.repository import Repository
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, Misuse
-from lab.base.process import run
 from lab.base.reading import LIMIT, real
 from lab.base.units import printable, shortened
 from lab.kernels import mutants
@@ -32,7 +30,7 @@ _FAILED = re.compile(r"error: patch failed: (?P<file>.+):(?P<line>[0-9]+)")
 _ABSENT = re.compile(r"error: (?P<file>\S+): (?:does not exist in index|already exists in index)")
 _CORRUPT = re.compile(r"(?:corrupt patch at|patch fragment without header at) line (?P<line>[0-9]+)")
 _MOST = 500
-_WHO, _WHEN = "blklab <blklab@localhost>", "1700000000 +0000"
+_WHEN = "1700000000 +0000"
 """A commit of the same content has the same id each time, so earlier runs are found."""
 
 
@@ -141,7 +139,7 @@ class Branch:
 
     def _base(self, source: KernelSource) -> str:
         commit = self._repository.resolve(source.revision) if source.revision else ""
-        base = commit or self._commit(source.git_tree, source.title)
+        base = commit or self._repository.committed(source.git_tree, source.title, _WHEN)
         if not source.mutant:
             return base
         numbers = dict(re.findall(r"^(VERSION|PATCHLEVEL) *= *([0-9]+)", self.text(base, "Makefile"), re.MULTILINE))
@@ -152,42 +150,27 @@ class Branch:
     def applied(self, patch: Patch, onto: str) -> str:
         """A commit with the patch on ``onto``. Raises CannotJudge, with the patch's line, when it does not apply."""
         index = {"GIT_INDEX_FILE": str(self.folder / "patch.index")}
-        self._git("read-tree", onto, extra=index)
-        words = ("apply", "--cached", "--whitespace=nowarn", "-")
-        text = patch.text.encode(errors="surrogateescape")
-        done = run(self._words(*words), env={**os.environ, **index, "LC_ALL": "C"}, stdin=text, accept=(0, 1, 128))
+        self._repository.git("read-tree", onto, extra=index)
+        words, text = ("apply", "--cached", "--whitespace=nowarn", "-"), patch.text.encode(errors="surrogateescape")
+        done = self._repository.git(*words, extra={**index, "LC_ALL": "C"}, stdin=text, accept=(0, 1, 128))
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip()
             raise CannotJudge(
                 f"{_where(patch, said)}: {patch.title} does not apply to {onto[:12]}\n{said}",
                 remedy="name the base that the series was made for, or rebase it",
             )
-        tree = self._git("write-tree", extra=index).strip()
-        return self._commit(tree, patch.title, onto)
+        tree = self._repository.text("write-tree", extra=index).strip()
+        return self._repository.committed(tree, patch.title, _WHEN, onto)
 
     def diff(self, old: str, new: str) -> str:
-        return self._git("diff", "--no-renames", "--no-ext-diff", old, new, extra={})
+        return self._repository.text("diff", "--no-renames", "--no-ext-diff", old, new)
 
     def with_all(self, series: Sequence[Patch]) -> tuple[str, ...]:
         """The commits of the patches in their order, each on the one before. Raises what ``applied`` raises."""
         return tuple(accumulate(series, lambda onto, patch: self.applied(patch, onto), initial=self.base))[1:]
 
     def text(self, commit: str, path: str) -> str:
-        done = run(self._words("cat-file", "blob", f"{commit}:{path}"), accept=(0, 128))
-        return done.stdout.decode(errors="replace")
-
-    def _commit(self, tree: str, message: str, *parents: str) -> str:
-        name, _, address = _WHO.partition(" ")
-        stamps = {"NAME": name, "EMAIL": address.strip("<>"), "DATE": _WHEN}
-        extra = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in stamps.items()}
-        before = [word for parent in parents for word in ("-p", parent)]
-        return self._git("commit-tree", tree, *before, "-m", message or "no subject", extra=extra).strip()
-
-    def _git(self, *words: str, extra: dict[str, str]) -> str:
-        return run(self._words(*words), env={**os.environ, **extra}).stdout.decode(errors="replace")
-
-    def _words(self, *words: str) -> list[str]:
-        return ["git", "-C", str(self.folder), *words]
+        return self._repository.text("cat-file", "blob", f"{commit}:{path}", accept=(0, 128))
 
 
 def _where(patch: Patch, said: str) -> str:

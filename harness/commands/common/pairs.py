@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The stored runs and cells that ``profile`` and ``sharing`` are given."""
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.commands.common.options import add_results, number
 from harness.record.pairing import pairs, side
 from harness.record.store import RunFolder, load_run
 from lab.base.errors import CannotJudge, Misuse
+
+
+def add_pair(parser: argparse.ArgumentParser, cells: str) -> None:
+    """The operands and options of both; ``cells`` says which cells are taken without ARM.LOAD."""
+    parser.add_argument("run", metavar="RUN", help="folder of a run, or a kernel that was measured (debian:6.12, 6.12)")
+    text = f"a second run to compare with, and the cell (default: {cells})"
+    parser.add_argument("further", nargs="*", metavar="NEW, ARM.LOAD", help=text)
+    parser.add_argument("--seed", type=number(1), default=1, metavar="N", help="the seed (default: 1)")
+    parser.add_argument("--scenario", metavar="NAME", help="the scenario, where a kernel was measured in several")
+    parser.add_argument("--lines", action="store_true", help="also lines of source, for kernels that blklab builds")
+    add_results(parser)
 
 
 def cell_words(further: Sequence[str], root: Path, most: int = 1) -> tuple[str, list[str]]:
