@@ -2,7 +2,6 @@
 """Copying everything that repeats one boot on a machine with QEMU but without blklab."""
 
 import shutil
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,7 +11,6 @@ from harness.record.store import PlannedCell, RunFolder
 from lab import kit
 from lab.base.errors import LabBroken, Misuse
 
-ARCHIVES = (".tar.gz", ".tgz")
 _FROM_BOOT = (kit.REPEAT, kit.JOB, kit.STEADY, kit.SHARING, kit.FUNCTIONS, kit.EXPECTED, "boot.json")
 
 
@@ -27,7 +25,7 @@ def chosen_boot(run: RunFolder, boot: str) -> PlannedCell:
 
 
 def collect(run: RunFolder, cell: PlannedCell, to: Path, rebuilt: Callable[[], kit.Inputs]) -> None:
-    """Copy the boot's inputs and scripts into the new folder or archive ``to``.
+    """Copy the boot's inputs and scripts into the new folder ``to``.
 
     ``rebuilt`` recreates inputs that the cache no longer has, and is called only then. Raises Misuse when ``to``
     exists or the boot does not record its inputs, LabBroken when a recreated input differs from the original.
@@ -37,19 +35,19 @@ def collect(run: RunFolder, cell: PlannedCell, to: Path, rebuilt: Callable[[], k
     if inputs is None:
         raise Misuse(f"{folder} does not record its inputs", remedy="run the scenario again with this blklab")
     if to.exists():
-        raise Misuse(f"{to} exists", remedy="name a new folder or archive")
+        raise Misuse(f"{to} exists", remedy="name a new folder")
     kernel, base = _large_inputs(inputs, rebuilt)
     with writing(to):
         to.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{to.name}.", dir=to.parent) as aside:
-            staged = Path(aside) / (to.name.removesuffix(".tar.gz").removesuffix(".tgz") or "kit")
+            staged = Path(aside) / "kit"
             staged.mkdir()
             shutil.copyfile(kernel, staged / kit.KERNEL)
             shutil.copyfile(base, staged / kit.BASE)
             for name in _FROM_BOOT:
                 if (folder / name).is_file():
                     shutil.copy(folder / name, staged / name)
-            _place(staged, to, Path(aside) / "archive")
+            staged.rename(to)
 
 
 def _large_inputs(inputs: kit.Inputs, rebuilt: Callable[[], kit.Inputs]) -> tuple[Path, Path]:
@@ -68,12 +66,3 @@ def _intact(what: str, paths: Iterable[Path], digest: str) -> Path:
         f"the {what} of this boot is no longer in the cache, and the one built now differs from it",
         remedy="use the blklab and the kernel package that the run was made with (boot.json and run.json name them)",
     )
-
-
-def _place(staged: Path, to: Path, archive: Path) -> None:
-    if not to.name.endswith(ARCHIVES):
-        staged.rename(to)
-        return
-    with tarfile.open(archive, "w:gz") as tar:
-        tar.add(staged, arcname=staged.name)
-    archive.rename(to)

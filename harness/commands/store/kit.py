@@ -17,9 +17,7 @@ from lab.session import boot_inputs, prepare_job
 def configure(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     parser.add_argument("boot", nargs="?", default="", help="number of the boot, such as 000 (default: the first)")
-    parser.add_argument(
-        "--to", type=Path, required=True, metavar="DIR", help="a new folder, or an archive if it ends in .tar.gz"
-    )
+    parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="a new folder")
 
 
 def execute(options: argparse.Namespace) -> int:
