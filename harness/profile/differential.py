@@ -90,15 +90,14 @@ def differential(before: Profile, after: Profile) -> Differential:
 
 def _with_shifts(changes: Sequence[FunctionChange], callers: Mapping[Function, Function]) -> list[FunctionChange]:
     """The changes, with functions of one side joined to the caller that has their cost on the other side."""
-    left = {change.function: change for change in changes}
+    own = {change.function: change for change in changes}
+    left = dict(own)
     by_caller: dict[Function, list[FunctionChange]] = defaultdict(list)
     for change in changes:
         if change.note and change.function in callers:
             by_caller[callers[change.function]].append(change)
     for caller, candidates in by_caller.items():
-        if caller not in left or left[caller].note:
-            continue
-        for inlined in _shifts(left[caller], candidates):
+        for inlined in _shifts(own[caller], candidates):
             host = left[caller]
             before = host.before + Cost(0, inlined.before.instructions)
             after = host.after + Cost(0, inlined.after.instructions)

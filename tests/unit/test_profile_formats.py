@@ -154,5 +154,13 @@ def test_a_renamed_function_is_a_frame_of_both_sides() -> None:
     assert frames["make -> submit"].costs == [Fraction(40, 100), Fraction(30, 100)]
     assert frames["make -> submit"].below["get_tag"].costs == [Fraction(30, 100), Fraction(20, 100)]
     assert "make -&gt; submit" in differential_page(old, new)
+    # Of two names that are alike the nearer one.
+    old, new = (
+        profile("kernel;f 1 10\nkernel;f;iomap_readpage 1 5"),
+        profile("kernel;f 1 10\nkernel;f;iomap_readpages 1 5\nkernel;f;iomap_read_folio 1 5"),
+    )
+    frames = joined(frames_of([old, new])).below["kernel"].below["f"].below
+    assert sorted(frames) == ["iomap_read_folio", "iomap_readpage -> iomap_readpages"]
+    old = profile("kernel;f 1 10\nkernel;f;make 1 10\nkernel;f;make;get_tag 1 30")
     seldom = profile("kernel;f 1 10\nkernel;f;submit 1 90\nkernel;f;submit;get_tag 1 10")
     assert "make -> submit" not in joined(frames_of([old, seldom])).below["kernel"].below["f"].below
