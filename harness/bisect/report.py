@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.bisect.finding import Finding, MeasuredCommit
+from harness.bisect.finding import Finding, MeasuredCommit, Shift
 from harness.bisect.notebook import ClaimSeen, CommitWord
 from harness.report.format import figure
-from harness.scenario.model import Scenario
+from harness.scenario.model import Bound, Scenario
 
 _STYLES = {CommitWord.GOOD: "green", CommitWord.BAD: "red", CommitWord.SKIP: "yellow"}
 
@@ -41,7 +41,7 @@ def conclusion(finding: Finding, scenario: Scenario) -> Iterator[str]:
     yield f"  by {finding.culprit.author}, {finding.culprit.date}"
     for what, word in finding.checks:
         yield f"  {what}: {word or 'cannot be made, for the revert does not apply'}"
-    yield from (f"  {line}" for line in margins(finding, scenario))
+    yield from margins(finding, scenario)
     if finding.verified:
         yield f"Verified. {_certainty(finding)}"
     else:
@@ -50,15 +50,20 @@ def conclusion(finding: Finding, scenario: Scenario) -> Iterator[str]:
 
 
 def margins(finding: Finding, scenario: Scenario) -> Iterator[str]:
-    """How far each ratio of the culprit and its parent is from its bound, in units of what another layout moves it."""
-    bounds = {claim.that: claim.expect for claim in scenario.claims}
-    for shift in finding.layout:
-        bound, moved = bounds[shift.that], abs(shift.moved - shift.ratio)
-        away = min(abs(shift.ratio - end) for end in (bound.low, bound.high) if end is not None)
-        far = "another layout does not move it"
-        if moved:
-            far = f"{away / moved:,.3g} times as far from it as another layout moves it ({figure(moved)})"
-        yield f"{shift.side}: {figure(shift.ratio)} of {bound.text}, {far}: {shift.that}"
+    """How far each ratio of the parent and of the culprit is from its bound, in units of what another layout moves."""
+    if not finding.layout:
+        return
+    yield "Distance from the bound, in units of what another layout moves the ratio, before and since:"
+    for that, bound in ((claim.that, claim.expect) for claim in scenario.claims):
+        sides = [_in_layouts(shift, bound) for shift in finding.layout if shift.that == that]
+        if sides:
+            yield f"  {', '.join(sides)}: {that} ({bound.text})"
+
+
+def _in_layouts(shift: Shift, bound: Bound) -> str:
+    away = min(abs(shift.ratio - end) for end in (bound.low, bound.high) if end is not None)
+    moved = abs(shift.moved - shift.ratio)
+    return figure(away / moved) if moved else "not moved"
 
 
 def _certainty(finding: Finding) -> str:
@@ -89,7 +94,7 @@ def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str], profile: S
             "",
             *(f"- {what}: {word or 'the revert does not apply'}" for what, word in finding.checks),
             *(f"- caution: {text}" for text in finding.cautions),
-            *(f"- {line}" for line in margins(finding, scenario)),
+            *margins(finding, scenario),
             "",
             "It was found by a bisection" + _method(finding),
             "",
