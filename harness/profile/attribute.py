@@ -112,7 +112,7 @@ class Image:
     def _from(self, address: int) -> Iterator[bytes]:
         """The bytes from ``address`` to the end of its segment."""
         for segment in self.segments:
-            if 0 <= address - segment.address < len(segment.data):
+            if segment.address <= address:
                 yield segment.data[address - segment.address :]
 
 

@@ -245,6 +245,14 @@ def test_a_role_that_holds_its_fair_share_waits_although_tags_are_free() -> None
     found = bottleneck(arm, load, [use({"d0": 8, "d1": 2})], {"hog": 400 * 4096, "victim": 100 * 4096})
     assert found.label == "hba.host.can_queue"
     assert found.figure.startswith("d0's part of 16: 8 of 8 held")
+    # Who wants no more than that waits for nobody, and where all tags are held they have the figure.
+    for depth, label, figure in (
+        (8, "role.hog, victim.iodepth", "16 of 16 requests"),
+        (32, found.label, "16 of 16 held"),
+    ):
+        even = replace(load, roles={name: replace(role, iodepth=depth) for name, role in roles.items()})
+        full = bottleneck(arm, even, [use({"d0": 8, "d1": 8})], {"hog": 400 * 4096, "victim": 400 * 4096})
+        assert (full.label, full.figure[: len(figure)]) == (label, figure)
 
 
 def test_a_link_that_carried_more_than_its_rate_is_busy_throughout() -> None:

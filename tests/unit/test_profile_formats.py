@@ -154,6 +154,9 @@ def test_a_renamed_function_is_a_frame_of_both_sides() -> None:
     assert frames["make -> submit"].costs == [Fraction(40, 100), Fraction(30, 100)]
     assert frames["make -> submit"].below["get_tag"].costs == [Fraction(30, 100), Fraction(20, 100)]
     assert "make -&gt; submit" in differential_page(old, new)
+    for common, frame in ((10, "make"), (11, "make -> submit")):  # half of both, and more
+        old, new = (profile(f"kernel;{name} 1 10\nkernel;{name};get_tag 1 {common}") for name in ("make", "submit"))
+        assert frame in joined(frames_of([old, new])).below["kernel"].below
     # Of two names that are alike the nearer one.
     old, new = (
         profile("kernel;f 1 10\nkernel;f;iomap_readpage 1 5"),

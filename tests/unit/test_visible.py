@@ -142,6 +142,7 @@ def test_the_busiest_window_of_parallel_jobs_and_the_largest_scale_are_named() -
     made = scenario(arms=["none", "red"])
     line = unseen(made, [replace(cell(1.0, 0.1), arm="none"), replace(cell(1.0, 0.02), arm="red")])
     assert line.endswith("in red, together the CPU was 98% busy, and 2 jobs took turns")
+    assert unseen(made, [cell(1.0, 0.2)]) == "" and judged(model(RATE), idle=0.2)[2] == ""
     late = changed_scenario(published=9 * SECOND)
     assert unseen(late, ()).endswith("shows later than 8 s (together)")
     scaled = replace(late.arms["none"], topology=replace(late.arms["none"].topology, scale=8))
