@@ -26,7 +26,7 @@ from harness.scenario.metric_names import BUSIEST
 from harness.scenario.model import Arm, Status
 from lab.base.record import Outcome
 from lab.topology.model import Lun
-from tests.unit.analysis_samples import AT_MOST, SHARE, TOGETHER, cell, claim, control, load, null_topology, role
+from tests.unit.analysis_samples import AT_MOST, SHARE, TOGETHER, cell, claim, control, load, null_topology, ratio, role
 from tests.unit.analysis_samples import scenario as sample
 from tests.unit.bottleneck_samples import disks, each, held, named, scenario, use
 from tests.unit.store_samples import files, sampled
@@ -59,6 +59,21 @@ def test_windows_are_compared_as_far_as_all_boots_have_them() -> None:
     }
     assert window_values(SHARE, 1, Evidence(model, results)) == (0.95, 0.95)
     assert window_values(SHARE, 1, Evidence(model, {("none", 1): many, ("red", 1): few})) == ()
+
+
+def test_windows_of_both_kernels_are_paired() -> None:
+    """100 and 90 I/Os a second over 50 and 60 of BASE."""
+    against = ratio("none.together.fast.iops", "baseline.none.together.fast.iops")
+    ours, base = (
+        {
+            ("none", 1): replace(
+                cell("none", 1, first), windows=tuple(cell("none", 1, iops).figures for iops in (first, last))
+            )
+        }
+        for first, last in ((100, 90), (50, 60))
+    )
+    evidence = Evidence(sample([claim(of=against)]), ours, base)
+    assert window_values(against, 1, evidence) == (2.0, 1.5)
 
 
 def test_a_mutant_that_hangs_one_guest_and_kills_another_is_not_red() -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from harness.base.files import write_atomic, writing
 from harness.base.plain import from_plain, identity, to_plain
+from harness.noise import stopping_rule
 from harness.record.judging import Altered, judge_run, newest_runs, rejudge
 from harness.record.store import RunFolder, Store, load_boot, load_run, new_run_id, planned, save_boot
 from harness.scenario.load import load_scenario
@@ -258,6 +259,18 @@ def test_a_baseline_is_found_beside_its_run(tmp_path: Path) -> None:
     base.path.rename(tmp_path / "gone")
     with pytest.raises(Misuse, match=r"BASE run .* is gone"):
         judge_run(run)
+
+
+def test_a_boot_of_base_that_died_decides_before_the_next_look(tmp_path: Path) -> None:
+    against = scenario([claim(of=ratio("none.together.fast.iops", "baseline.none.together.fast.iops"))])
+    base = new_run(tmp_path, against, seeds=6)
+    save_boot(record(base.fresh_boot_folder(base.facts.cells[1]), {}, Outcome.OOPS))
+    boot_all(base, {"none": 100.0})
+    wanted = replace(base.facts, baseline=base.path.name, rule=stopping_rule(6))
+    run = Store(tmp_path).new_run(against, wanted)
+    boot_all(run, {"none": 95.0})
+    verdict = judge_run(run)
+    assert (verdict.status, verdict.seeds) == (Status.ERROR, (1, 2))
 
 
 def test_run_ids_sort_by_time_and_never_clash() -> None:

@@ -144,6 +144,24 @@ def test_a_boot_that_went_wrong_decides_at_once() -> None:
     assert not unmade(verdict)
 
 
+def test_a_boot_of_base_that_lacks_is_made_before_a_look_and_one_that_died_decides() -> None:
+    of = ratio("none.together.fast.iops", "baseline.none.together.fast.iops")
+    model, results = replace(MODEL, claims=(claim(of=of),), controls=()), both(GOOD_RATIOS)
+    whole = [cell(arm, seed, 96) for seed in SEEDS[:6] for arm in ARMS]
+    dead = CellResult("red", 6, Status.FAIL, ("it oopsed",), outcome=Outcome.OOPS)
+
+    def beside(base: Sequence[CellResult]) -> Verdict:
+        return judge_in_sequence(
+            RULE, SEEDS, (*results, *base), lambda seeds: judge(model, results, base, seeds, rule=RULE)
+        )
+
+    verdict = beside(whole)
+    assert (verdict.status, verdict.seeds, unmade(verdict)) == (Status.PASS, SEEDS[:6], False)
+    assert unmade(beside([*whole[:-1], not_run("red", 6)]))
+    verdict = beside([*whole[:-1], dead])
+    assert (verdict.status, unmade(verdict)) == (Status.ERROR, False)
+
+
 def test_the_document_and_the_report_have_the_interval() -> None:
     verdict = in_sequence(both(GOOD_RATIOS))
     document = verdict_document(verdict)
