@@ -36,33 +36,22 @@ ROOM = 0.9
 
 
 class ElementKind(StrEnum):
-    """The kind of an element, as in a name such as ``link.wire``."""
+    """The kind of an element: the label of one, with the place of its name."""
 
-    DISK = "disk"
-    LINK = "link"
-    SELECTOR = "selector"
+    DISK = "disk.{}"
+    LINK = "link.{}"
+    SELECTOR = "stack.{}.selector"
     CPU = "cpu"
-    PACE = "pace"
-    HOST_QUEUE = "can_queue"
-    LUN_DEPTH = "cmd_per_lun"
-    LIMIT = "limit"
-    IODEPTH = "iodepth"
+    PACE = "role.{}.pace"
+    HOST_QUEUE = "hba.{}.can_queue"
+    LUN_DEPTH = "lun.{}.cmd_per_lun"
+    LIMIT = "{}"
+    IODEPTH = "role.{}.iodepth"
 
 
 QUEUES = frozenset({ElementKind.HOST_QUEUE, ElementKind.LUN_DEPTH, ElementKind.IODEPTH})
 """Depths: where one binds, throughput is depth over latency (Little's law)."""
 _LONGEST = 16
-_LABELS = {
-    ElementKind.DISK: "disk.{}",
-    ElementKind.LINK: "link.{}",
-    ElementKind.SELECTOR: "stack.{}.selector",
-    ElementKind.CPU: "cpu",
-    ElementKind.HOST_QUEUE: "hba.{}.can_queue",
-    ElementKind.LUN_DEPTH: "lun.{}.cmd_per_lun",
-    ElementKind.LIMIT: "{}",
-    ElementKind.IODEPTH: "role.{}.iodepth",
-    ElementKind.PACE: "role.{}.pace",
-}
 
 
 @dataclass(frozen=True)
@@ -81,7 +70,7 @@ class Element:
 
     @property
     def label(self) -> str:
-        return _LABELS[self.kind].format(in_ranges(self.names))
+        return self.kind.format(in_ranges(self.names))
 
     @property
     def short(self) -> str:
@@ -89,7 +78,7 @@ class Element:
         names = in_ranges(self.names)
         if len(names) > _LONGEST and len(self.names) > 1:
             names = f"{self.names[0]} +{len(self.names) - 1}"
-        return _LABELS[self.kind].format(names)
+        return self.kind.format(names)
 
 
 @dataclass(frozen=True)

@@ -202,6 +202,8 @@ def test_uncounted_links_are_estimated_from_the_bytes_moved(load: str, moved: fl
     assert found.label == label
     if label == UNCOUNTED:
         assert found.figure == "link.fast, slow at 50 % of their rate together; what each carries is not counted"
+        (depth,) = (element for element in found.elements if element.kind is ElementKind.IODEPTH)
+        assert (depth.share, depth.figure.partition(", ")[2]) == (0.0, "or waiting for links")
 
 
 def test_a_report_of_80_columns_shows_the_figure_of_many_disks() -> None:

@@ -293,3 +293,12 @@ def test_of_several_parts_the_fullest_has_the_figure() -> None:
     limited = bottleneck(arm, replace(load, roles=roles), [ONE], dict.fromkeys(roles, 600 * 4096))
     (limit,) = (each for each in limited.elements if each.kind is ElementKind.LIMIT)
     assert (limit.share, limit.figure) == (0.6, "600 of 1,000 riops, not modelled")
+
+
+def test_each_job_of_a_role_pauses_by_itself() -> None:
+    """Two jobs that do 50 I/Os a second each, with 10 ms after each of them, pause for half of the window."""
+    arm, load = bucket_load(thinktime="10000")
+    both = replace(load.roles["hog"], disks=("serial-1", "serial-8"))
+    idle = replace(TWO, luns={name: held(1) for name in TWO.luns}, hosts={"loop": held(2)})
+    for iops, label in ((100, "role.hog.pace"), (98, NOTHING)):
+        assert bottleneck(arm, replace(load, roles={"hog": both}), [idle], {"hog": iops * 4096}).label == label
