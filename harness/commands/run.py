@@ -107,6 +107,10 @@ def execute(options: argparse.Namespace) -> int:
         STRATEGIES[it.scenario.clock].refuse(it.scenario, verify=options.verify)
     if options.mail and (not options.base or len(chosen) > 1):
         raise Misuse("--mail compares one scenario on two kernels", remedy="add --base SPEC and name one scenario")
+    if options.mail and STRATEGIES[chosen[0].scenario.clock].alternates:
+        raise Misuse(
+            "--mail names functions by instructions, which the wall clock does not count", remedy="omit --mail"
+        )
     root, estimates = shared.results_root(options.results), _estimates(options, [it.scenario for it in chosen])
     if options.dry_run:
         for spec in dict.fromkeys(estimate.spec for estimate in estimates):

@@ -206,9 +206,12 @@ def test_two_kernels_as_a_mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "Both have the same configuration." in base_mail(cast(Lab, None), runs, (old, old), silent)
 
 
-def test_a_mail_needs_a_base(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mail_needs_a_base_and_the_virtual_clock(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "shared-queue", "--kernel", "debian:6.1", "--mail", "x"]) == EXIT_MISUSE
-    assert "add --base SPEC and name one scenario" in capsys.readouterr().err
+    wall = ["run", "scenarios/wall/nvme-63-tags.yaml", "--kernel", "debian:6.12", "--base", "debian:6.1", "--mail", "x"]
+    assert main(wall) == EXIT_MISUSE
+    said = capsys.readouterr().err
+    assert "add --base SPEC and name one scenario" in said and "--mail names functions by instructions" in said
 
 
 def test_nothing_judged_on_both_sides_is_no_verdict(tmp_path: Path) -> None:

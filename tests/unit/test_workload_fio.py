@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.limits.limits import arm_bound
+from harness.report.terminal.explain import describe_scenario
 from harness.run.plan import guest_job
 from harness.scenario import schema
 from harness.scenario.fio import CGROUP_FILES, FIO_SEEDS, cgroups, job_file, of_processes, start_phase
@@ -327,6 +328,8 @@ def test_steps_before_a_load_run_once_over_their_size(tmp_path: Path) -> None:
     assert not {"time_based", "runtime", "ramp_time", "exitall"} & jobs["global"].keys()
     assert jobs["prepare1"].items() >= {"rw": "write", "size": str(64 << 20), "direct": "1"}.items()
     assert "end_fsync" not in sections(second.fio)["global"]
+    says = "; before: prepare1 write 1M QD4 on p1, 64M; before: warm1 read 64k QD1 libaio buffered on p1, 1M"
+    assert says in " ".join(describe_scenario(scenario).split())
 
 
 @pytest.mark.parametrize(
