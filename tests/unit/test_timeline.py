@@ -172,6 +172,20 @@ def test_the_cost_of_an_io_on_a_busy_cpu_differs_from_the_general_threshold_on()
     assert single_share(("solo", "fast", "cpu.per_io"), {**figures, ("solo", "fast", "iops"): 100.0}) > 1
 
 
+def test_counts_of_several_cpus_are_told_of_all_of_them() -> None:
+    swept = Kernels([50.0, 50.0]).timeline().sweep
+    point = swept.points[0]
+    own = {("four", "r0", "atomics"): 1.0, ("four", "guest", "atomics"): 2.0}
+    for more, names in (
+        ({("four", "guest", "lines.seen"): 1.0}, {"none four.guest.atomics"}),
+        ({}, {"none four.r0.atomics", "none four.guest.atomics"}),
+    ):
+        seen = [replace(cell, figures=own | more) for cell in point.verdict.cells]
+        here = replace(swept, points={0: replace(point, verdict=replace(point.verdict, cells=seen))})
+        told = lines(here, ("atomics",), summed=True)
+        assert {line.title for line in told if line.arm} == names
+
+
 def test_ranges_that_overlap_are_no_change() -> None:
     found = Kernels([95.0, 95.0]).timeline()
     line = found.lines[0]

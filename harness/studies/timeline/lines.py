@@ -9,7 +9,7 @@ from math import prod
 from harness.judge.cells import Ensemble
 from harness.judge.operands import Figure, figure_of, operands
 from harness.judge.thresholds import LARGE, SINGLE, single_share
-from harness.scenario.metric_names import SHARING, unit
+from harness.scenario.metric_names import GUEST, SHARING, unit
 from harness.scenario.model import Bound, Status
 from harness.scenario.ratio import FIGURE
 from harness.studies.timeline.sweep import KernelPoint, Sweep
@@ -63,9 +63,12 @@ class ReleaseChange:
         return self.line.status(self.before) is not self.line.status(self.after)
 
 
-def lines(sweep: Sweep, metrics: Sequence[str] = METRICS) -> tuple[TimelineRow, ...]:
-    """The claims in the order of the file, then the figures of each arm."""
-    return (*_claims(sweep), *_figures(sweep.points, metrics))
+def lines(sweep: Sweep, metrics: Sequence[str] = METRICS, *, summed: bool = False) -> tuple[TimelineRow, ...]:
+    """The claims in the order of the file, then the figures of each arm.
+
+    ``summed``: of counts of several CPUs only those of all, for which role's I/Os share a line or a lock is chance.
+    """
+    return (*_claims(sweep), *_figures(sweep.points, metrics, summed=summed))
 
 
 def changes(rows: Sequence[TimelineRow], places: Sequence[int]) -> tuple[ReleaseChange, ...]:
@@ -112,13 +115,14 @@ def _claims(sweep: Sweep) -> Iterator[TimelineRow]:
         yield TimelineRow(claim.that, values, "", claim.expect, statuses, alone=alone)
 
 
-def _figures(points: Mapping[int, KernelPoint], metrics: Sequence[str]) -> Iterator[TimelineRow]:
+def _figures(points: Mapping[int, KernelPoint], metrics: Sequence[str], *, summed: bool) -> Iterator[TimelineRow]:
     """A figure that all roles of a load share (such as cpu.per_io) is one line, named without a role."""
     figures: dict[tuple[str, str, str], dict[str, dict[int, dict[int, float]]]] = {}
     for place, point in points.items():
         for cell in point.verdict.cells:
             for (load, role, metric), value in cell.figures.items():
-                if metric in metrics:
+                part = metric in SHARING and role != GUEST and (load, GUEST, "lines.seen") in cell.figures
+                if metric in metrics and not (part and summed):
                     roles = figures.setdefault((cell.arm, load, metric), {})
                     roles.setdefault(role, {}).setdefault(place, {})[cell.seed] = value
     for (arm, load, metric), roles in figures.items():

@@ -58,7 +58,7 @@ def timeline(
     """Measure what ``next_place`` asks for. Raises what ``extended`` raises."""
     swept = begun
     while True:
-        rows = lines(swept, metrics)
+        rows = lines(swept, metrics, summed=True)
 
         def differ(before: int, after: int, rows: Sequence[TimelineRow] = rows) -> bool:
             return any(differs(row, before, after) for row in rows)
