@@ -90,10 +90,10 @@ def kind_of(
 def changes(
     before: Sequence[CellResult],
     after: Sequence[CellResult],
-    metrics: Sequence[str] = ("iops",),
+    metrics: Sequence[str],
     *,
-    exact: bool = False,
-    known: Mapping[str, NullEvidence] | None = None,
+    exact: bool,
+    known: Mapping[str, NullEvidence] | None,
 ) -> Iterator[Change]:
     """Each figure of ``metrics`` that either side has, in the order of arms and loads.
 
@@ -112,7 +112,7 @@ def changes_of_figures(
     metrics: Sequence[str],
     *,
     exact: bool,
-    known: Mapping[str, NullEvidence] | None = None,
+    known: Mapping[str, NullEvidence] | None,
 ) -> Iterator[Change]:
     """The same for cells that need not have equal seeds."""
     examples = {cell.arm: cell.figures for cell in reversed(left) if cell.figures}

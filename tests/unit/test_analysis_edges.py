@@ -189,14 +189,14 @@ def test_a_change_is_relative_to_the_median_before(
 def test_what_one_side_lacks_has_the_reason_of_the_side_that_failed() -> None:
     died = CellResult("red", 1, Status.FAIL, ("it died", "at once"), outcome=Outcome.OOPS)
     before, after = [cell("none", 1, 95), cell("red", 1, 5)], [cell("none", 1, 80), died]
-    rows = [*changes(before, after, ("iops",))]
+    rows = [*changes(before, after, ("iops",), exact=False, known=None)]
     assert [(row.figure, row.reason) for row in rows] == [
         *((f"none.{name}.iops", "") for name in ("solo.fast", "together.fast", "together.slow")),
         *((f"red.{name}.iops", "FAIL: it died; at once") for name in ("solo.fast", "together.fast", "together.slow")),
     ]
     assert [row.difference() for row in rows] == [Difference.UNKNOWN] * 6
     extra = replace(after[0], figures={**after[0].figures, ("more", "fast", "iops"): 1.0})
-    last = [*changes(before[:1], [extra], ("iops",))][-1]
+    last = [*changes(before[:1], [extra], ("iops",), exact=False, known=None)][-1]
     assert (last.figure, last.before, last.reason) == ("none.more.fast.iops", None, "measured on one side only")
 
 
