@@ -74,9 +74,9 @@ def _replacing(path: Path) -> Iterator[Path]:
                 aside.unlink(missing_ok=True)
 
 
-def write_json(path: Path, value: Any, *, sort_keys: bool = True) -> None:
+def write_json(path: Path, value: Any) -> None:
     """Write ``value`` as JSON with ``write_atomic``. NaN raises ValueError."""
-    write_atomic(path, json_bytes(value, sort_keys=sort_keys))
+    write_atomic(path, json_bytes(value))
 
 
 def json_bytes(value: Any, *, sort_keys: bool = True) -> bytes:

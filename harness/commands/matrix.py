@@ -12,13 +12,13 @@ from harness.commands.common import options as shared
 from harness.commands.common.boots import (
     add_kernels,
     bench_of,
+    chosen_by,
     every_scenario,
     kernel_specs,
     kernels,
     refuse_ranges,
     specs,
 )
-from harness.commands.common.choice import chosen_by
 from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
 from harness.limits.load import load_scenario
 from harness.matrix.cluster import elsewhere

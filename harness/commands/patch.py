@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.commands.common.boots import bench_of, every_scenario, store_of
-from harness.commands.common.choice import chosen_by
+from harness.commands.common.boots import bench_of, chosen_by, every_scenario, store_of
 from harness.commands.common.dry_run import add_dry_run
 from harness.commands.common.options import (
     SCENARIOS,

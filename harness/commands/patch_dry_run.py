@@ -4,8 +4,7 @@
 import argparse
 from collections.abc import Sequence
 
-from harness.commands.common.boots import every_scenario, store_of
-from harness.commands.common.choice import chosen_by
+from harness.commands.common.boots import chosen_by, every_scenario, store_of
 from harness.commands.common.dry_run import Estimate, print_estimates
 from harness.commands.common.options import SCENARIOS, results_root
 from harness.judge.visible import unseen_change

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import XFAIL, XPASS, Judgement
-from harness.scenario.model import Reproduction, Status
+from harness.scenario.model import Status
 
 STYLES: Mapping[str, str] = {
     Status.PASS: "bold green",
@@ -50,9 +50,9 @@ def spread(ensemble: Ensemble) -> str:
     return figure(ensemble.median) + (f" [{between}]" if between else "")
 
 
-def reported(told: Reproduction) -> str:
+def reported(value: float | None, in_words: str) -> str:
     """The report's figure, or its words in quotation marks where it has none."""
-    return f'"{told.in_words}"' if told.reported is None else f"{told.reported:g}"
+    return f'"{in_words}"' if value is None else f"{value:g}"
 
 
 def value(judgement: Judgement) -> str:

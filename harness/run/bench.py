@@ -9,9 +9,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass, field, replace
 
 from harness.base.files import held_one
-from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict
-from harness.record.judging import Altered, judge_run, results_of
+from harness.record.judging import Altered, judge_run
 from harness.record.store import PlannedCell, RunFacts, RunFolder, Store, load_run
 from harness.run.boots import Boots, Lanes, Turns, adopt, recorded
 from harness.run.events import Listener, RunStarted, nobody
@@ -115,9 +114,6 @@ class Bench:
         """The newest earlier run with the same boots, else a new one with equal boots of other runs."""
         plan = self.plan(request)
         return self.earlier(plan) or self._carry_out(plan, adopting=True)
-
-    def cells(self, request: Request) -> list[CellResult]:
-        return results_of(self.measure(request).folder)
 
     def plan(self, request: Request | PlannedRun) -> PlannedRun:
         """What ``run`` would boot."""

@@ -8,6 +8,7 @@ from statistics import fmean
 from harness.base.plain import to_plain
 from harness.judge.cells import CellResult
 from harness.limits.bottleneck import Alteration, Bottleneck, Proof, ProofRow, changes
+from harness.record.judging import results_of
 from harness.record.store import RunFolder
 from harness.run.bench import Bench
 from harness.run.plan import Request
@@ -31,7 +32,7 @@ def prove(bench: Bench, kernel: Kernel, seeds: int, run: RunFolder, bottleneck: 
     scenario = run.scenario
 
     def remeasure(changed: Scenario) -> Sequence[CellResult]:
-        return bench.cells(Request(changed, kernel, seeds))
+        return results_of(bench.measure(Request(changed, kernel, seeds)).folder)
 
     arm, load = scenario.arms[bottleneck.arm], scenario.loads[bottleneck.load]
     raised = changes(arm, load, bottleneck)

@@ -287,7 +287,7 @@ def test_a_matrix_of_what_changed(tree: Path, capsys: pytest.CaptureFixture[str]
 def observed_loads(monkeypatch: pytest.MonkeyPatch, **functions: str) -> None:
     """The list of executed functions: that of each scenario's only load."""
     loads = {f"{name.replace('_', '-')}.arm.load": frozenset(words.split()) for name, words in functions.items()}
-    monkeypatch.setattr("harness.commands.common.choice.load_executed", lambda _: Executed("6.12", {}, loads))
+    monkeypatch.setattr("harness.commands.common.boots.load_executed", lambda _: Executed("6.12", {}, loads))
 
 
 def test_a_changed_header_is_judged_by_what_differs_between_the_builds_of_both(

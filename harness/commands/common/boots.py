@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import NoReturn, TypeVar
 
-from harness.commands.common.options import SCENARIOS, results_root, tell
+from harness.commands.common.options import EXECUTED, SCENARIOS, results_root, tell
 from harness.limits.load import load_scenario
+from harness.patch.choice import CodeChange, ScenarioChoice, choose
 from harness.record.store import RunFolder, Store
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.progress import progress
@@ -17,10 +18,12 @@ from harness.run.events import Listener
 from harness.run.plan import expand as cells
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
+from harness.studies.executed import REMAKE, load_executed
 from lab.base.cache import Cache
-from lab.base.errors import BlklabError, CannotJudge, Misuse
+from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
 from lab.kernels.debian import expand, offers
 from lab.kernels.model import Kernel
+from lab.kernels.mutants import catalogue
 from lab.kernels.resolve import demand, resolve
 from lab.session import Lab, open_lab, ready_qemu
 
@@ -74,6 +77,13 @@ def arms_of(asked: Sequence[str], scenario: Scenario, scenarios: Sequence[Scenar
 def every_scenario() -> list[Scenario]:
     """Those of the virtual clock."""
     return [load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS)]
+
+
+def chosen_by(change: CodeChange, scenarios: Sequence[Scenario]) -> ScenarioChoice:
+    """Those that execute what changes, by the measured list of functions. Raises LabBroken where there is none."""
+    if (executed := load_executed(EXECUTED)) is None:
+        raise LabBroken(f"there is no {EXECUTED}", remedy=REMAKE)
+    return choose(change, executed, scenarios, catalogue())
 
 
 def bench_of(options: argparse.Namespace, folder: str = "") -> Bench:

@@ -112,8 +112,9 @@ def _entries(entries: Iterable[EntryVerdict], wish: str) -> list[Values]:
 def _reproductions(verdict: Verdict) -> Iterator[Values]:
     for told in verdict.reproductions:
         shown = "not measured" if told.ensemble is None else spread(told.ensemble)
-        off = "" if told.off is None else f"{100 * told.off:+.1f} % from the report's {reported(told)}. "
-        words = f"Report: {reported(told)}. " if told.reported is None else ""
+        report = reported(told.reported, told.in_words)
+        off = "" if told.off is None else f"{100 * told.off:+.1f} % from the report's {report}. "
+        words = f"Report: {report}. " if told.reported is None else ""
         drawn = strip(told.that, [StripRow("", told.ensemble)], reported=told.reported)
         more = {"expect": "", "ratio": told.ratio.text, "sentence": words + off + (told.because or told.reason)}
         yield {"word": "", "must": "", "that": told.that, "value": shown, **more, "strip": drawn}

@@ -90,7 +90,7 @@ def _reproductions(console: Console, verdict: Verdict) -> None:
         table.add_row("-", Text(told.that))
         seen = f"not measured: {told.reason}" if told.ensemble is None else f"measured {spread(told.ensemble)}"
         for words, style in (
-            (f"report {reported(told)}", ""),
+            (f"report {reported(told.reported, told.in_words)}", ""),
             (seen, "bold" if told.ensemble else "dim"),
             (told.ratio.text, "dim"),
             (told.because, "italic"),

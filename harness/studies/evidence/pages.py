@@ -11,7 +11,7 @@ from harness.limits.limits import arm_bound
 from harness.noise import ERROR, Interval, interval
 from harness.record.store import RunFacts
 from harness.report import markdown
-from harness.report.format import figure, plural, spread
+from harness.report.format import figure, plural, reported, spread
 from harness.scenario.model import Claim, Scenario
 from harness.studies.evidence.failures import control_cells, prove_claims, shortfalls
 from harness.studies.evidence.prefaces import PREFACES
@@ -143,15 +143,11 @@ def reports_page(scores: Sequence[RowScore], changed: Sequence[RowScore] = ()) -
         body += [*_report(files[name], own), *sensitivity_lines([it for it in changed if it.row.name == name])]
     wrong = tuple(
         f"deviates by more than a fifth, unexplained: {name} on {score.kernel}: {score.row.that}:"
-        f" reported {_report_text(score.row)}, measured {spread(score.ensemble)}"
+        f" reported {reported(score.row.published, score.row.in_words)}, measured {spread(score.ensemble)}"
         for score in scores
         if (name := score.row.name) and score.ensemble and is_far(score) and not score.row.because
     )
     return EvidencePage(write(Topic.REPORTS, body, scores), wrong, EXIT_FAIL if wrong else EXIT_PASS)
-
-
-def _report_text(row: EvidenceRow) -> str:
-    return f'"{row.in_words}"' if row.published is None else f"{row.published:g}"
 
 
 def is_far(score: RowScore) -> bool:
@@ -166,7 +162,7 @@ def _report(scenario: Scenario, scores: Sequence[RowScore]) -> Iterator[str]:
     if source := scenario.source:
         kernel = f", Linux {source.kernel}" if source.kernel else ""
         yield from (f"From {', '.join(filter(None, (source.report, source.by, source.on)))}{kernel}.", "")
-    rows = [((row.that, _report_text(row)), known) for row, known in scores_by_row(scores).items()]
+    rows = [((row.that, reported(row.published, row.in_words)), known) for row, known in scores_by_row(scores).items()]
     yield from (*grid(rows, ("ratio", "reported"), _reproduction_text), "")
     notes = [f"- {row.that}: {row.because}" for row in dict.fromkeys(it.row for it in scores) if row.because]
     lacking: dict[str, list[str]] = {}

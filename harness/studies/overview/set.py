@@ -78,7 +78,8 @@ def _reproductions(rows: Sequence[Row]) -> Iterator[Values]:
             drawn.append(StripRow(label, alike[0].ensemble if alike else None))
         words = [(row.label, "", spread(row.ensemble) if row.ensemble else _NOTHING) for row in drawn]
         picture = strip(wanted.that, drawn, reported=wanted.reported)
-        yield _part_of(wanted.that, wanted.ratio.text, f"report: {reported(wanted)}", words, picture)
+        report = f"report: {reported(wanted.reported, wanted.in_words)}"
+        yield _part_of(wanted.that, wanted.ratio.text, report, words, picture)
 
 
 def compared(
