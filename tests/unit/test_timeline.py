@@ -180,7 +180,7 @@ def test_counts_of_several_cpus_are_told_of_all_of_them() -> None:
         ({("four", "guest", "lines.seen"): 1.0}, {"none four.guest.atomics"}),
         ({}, {"none four.r0.atomics", "none four.guest.atomics"}),
     ):
-        seen = [replace(cell, figures=own | more) for cell in point.verdict.cells]
+        seen = tuple(replace(cell, figures=own | more) for cell in point.verdict.cells)
         here = replace(swept, points={0: replace(point, verdict=replace(point.verdict, cells=seen))})
         told = lines(here, ("atomics",), summed=True)
         assert {line.title for line in told if line.arm} == names
