@@ -209,5 +209,5 @@ def _user_nodes(blocks: Sequence[UserBlock], images: Sequence[Image]) -> Iterato
 def images_of(files: Mapping[str, bytes], vmlinux: bytes) -> tuple[Image, ...]:
     """The programs and libraries among ``files`` by name, and the vDSOs in the kernel's image."""
     named = [(name, data) for name, data in sorted(files.items()) if is_elf(data)]
-    named += [(VDSO, vmlinux[found.start() :]) for found in _SHARED_OBJECT.finditer(vmlinux)]
+    named += [(VDSO, vmlinux[match.start() :]) for match in _SHARED_OBJECT.finditer(vmlinux)]
     return tuple(Image(name, executable_segments(data), functions(data)) for name, data in named)

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A matrix on a real Dask scheduler and two worker processes, each with a cache of its own."""
 
+import io
 import json
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lab.base.errors import EXIT_INTERRUPTED, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
+from harness.matrix.worker import unpack
+from lab.base.errors import EXIT_INTERRUPTED, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, LabBroken
 from tests.process.dask_cluster import Cluster
 from tests.process.fake_lab import FakeLab
 from tests.process.matrix_lab import WHOLE, assert_whole, lay_out, matrix, runs, words
@@ -127,3 +130,14 @@ def test_no_cluster(lab: FakeLab, address: str, code: int, says: str) -> None:
     assert (done.returncode, lab.boots()) == (code, []), done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["../outside", "a/../../outside"])
+def test_an_archive_writes_nothing_outside_its_folder(name: str, tmp_path: Path) -> None:
+    archive, folder = io.BytesIO(), tmp_path / "boot"
+    folder.mkdir()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo(name), io.BytesIO())
+    with pytest.raises(LabBroken, match="tar -x"):
+        unpack(archive.getvalue(), folder)
+    assert not (tmp_path / "outside").exists()

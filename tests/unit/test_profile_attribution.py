@@ -129,9 +129,10 @@ def test_a_function_that_a_stripped_file_does_not_name_is_its_address(tmp_path: 
 
 
 def test_the_code_of_a_function_is_kept_by_offset() -> None:
-    window = CountedWindow(12, 0, (), (), {0x1000: 3, 0x1004: 2, 0x2000: 7})
+    window = CountedWindow(12, 0, (), (), {0x2000: 7, 0x1004: 2, 0x1000: 3})
     found = [(one.owner, one.name, one.address, dict(one.counts)) for one in code_of(window, SYMBOLS)]
     assert found == [("vmlinux", "submit", 0x1000, {0: 3, 4: 2}), ("null_blk", "queue_rq", 0x2000, {0: 7})]
+    assert [*found[0][3]] == [0, 4]
 
 
 @pytest.mark.parametrize(("parts", "found"), [(0, "whole"), (7, "whole"), (8, None)])

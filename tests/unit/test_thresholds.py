@@ -196,6 +196,11 @@ def test_evidence_replaces_the_general_threshold(
     assert kind_of(ensemble(*before), ensemble(*after), exact=True, evidence=SMALL) is wanted
 
 
+@pytest.mark.parametrize(("after", "wanted"), [(105.0, Difference.REAL), (105.1, Difference.MARKED)])
+def test_without_evidence_more_than_five_per_cent_is_marked(after: float, wanted: Difference) -> None:
+    assert kind_of(ensemble(100, 100), ensemble(after, after), exact=True) is wanted
+
+
 @pytest.mark.parametrize(("after", "wanted"), [(20.0, Difference.MARKED), (34.0, Difference.REAL)])
 def test_a_fall_by_more_than_layouts_factor_is_marked(after: float, wanted: Difference) -> None:
     """No fall is larger than 100 % of what it was."""
