@@ -274,3 +274,16 @@ def test_a_first_build_says_how_far_it_is_and_the_cache_knows_what_builds_took(
     elsewhere = write_source(tmp_path / "another/linux", "int third;\n")
     tree.built(tree.read_source(str(elsewhere)), cache, tell=told.append)
     assert "compiled 2 of about 2 objects" in told
+
+
+@pytest.mark.parametrize("own", [None, "0"])
+def test_ccache_runs_no_preprocessor_unless_the_user_says_so(
+    own: str | None, tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, made = write_source(tmp_path / "linux"), tmp_path / "bin/make"
+    note = f"import os\npathlib.Path({str(tmp_path / 'depend')!r}).write_text(os.environ['CCACHE_DEPEND'])\n"
+    made.write_text(f"{made.read_text()}\n{note}")
+    if own:
+        monkeypatch.setenv("CCACHE_DEPEND", own)
+    build(cache, str(source), tmp_path)
+    assert (tmp_path / "depend").read_text() == (own or "1")
