@@ -37,6 +37,7 @@ from lab.qemu.machine import Ending, Limits, run
 from lab.qemu.probe import Qemu, find_qemu, qemu_is_own
 from lab.realise import recipe
 from lab.realise.capability import has_word, missing
+from lab.realise.in_qemu import places
 from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
 from lab.topology.model import Loss, Processors, Topology
 
@@ -221,7 +222,8 @@ def unmet(
     if topology.processors.observed and programs.interface(lab.qemu.version) < programs.TURNS_INTERFACE:
         what = "end the turns of CPUs" if topology.processors.several else "count locks"
         devices = (*devices, f"QEMU {lab.qemu.version_text} cannot {what}, which needs QEMU 9.2 or later")
-    return (*devices, *missing(kernel, topology, queue or {}, options=options, modules=modules))
+    needed = (*options, *(("NUMA",) if topology.processors.of_node else ()))
+    return (*devices, *missing(kernel, topology, queue or {}, options=needed, modules=modules))
 
 
 def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> PreparedJob:
@@ -434,9 +436,10 @@ def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
         append=("oops=panic", "tsc=reliable", *prepared.words),
         preload=lab.steady.path,
     )
-    own = prepared.hardware
+    own, processors = prepared.hardware, prepared.processors
     if own is None:
-        return replace(spec, cpus=prepared.processors.cpus)
+        nodes = places.memory_words(prepared.memory, processors.nodes, processors.of_node)
+        return replace(spec, cpus=processors.cpus, hardware=tuple(nodes))
     # Only a full firmware sets up bridges and root buses; steady.so serves the virtual clock alone.
     append = (*_WALL_WORDS, *prepared.words)
     plain = replace(spec, clock=prepared.clock, firmware=None, preload=None, append=append)

@@ -59,8 +59,8 @@ def figures_of(
             figures.update(occupancy_figures(files, topology, load, samples))
             if (counted := f"{load.name}.lines") in files:
                 sharing = read_sharing(files[counted], counted)
-                names = read_names(files.get(LINE_NAMES, b""), LINE_NAMES)
-                figures.update(dict(sharing_figures(sharing, load, samples, figures, names)))
+                names, of_node = read_names(files.get(LINE_NAMES, b""), LINE_NAMES), topology.processors.of_node
+                figures.update(dict(sharing_figures(sharing, load, samples, figures, names, of_node=of_node)))
     return figures
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from harness.metrics.node import MeasurementError
 from harness.metrics.occupancy import Samples
-from harness.scenario.metric_names import GUEST
+from harness.scenario.metric_names import GUEST, REMOTE
 from harness.scenario.model import Load
 
 _SECOND = 1e9
@@ -66,22 +66,25 @@ class CacheLine:
         own = (self.users[cpu] for cpu in cpus if cpu in self.users)
         return sum(use.read_moves + use.write_moves for use in own)
 
-    def footprint(self, cpus: Iterable[int]) -> float:
-        """Transfers to these CPUs if the accesses of all of them come in any order.
+    def footprint(self, cpus: Iterable[int], of_node: int = 1) -> float:
+        """Transfers to these CPUs from other nodes of ``of_node`` CPUs, if the accesses of all come in any order.
 
-        A read moves the line if a write of another CPU came after the CPU's own last access, a write if any access did.
+        A read moves the line if a write of another CPU came after the CPU's own last access, a write if any access did:
+        from the CPU of the last such write or access, of which each is as likely as any other.
         """
-        reads, writes = (sum(use[way] for use in self.users.values()) for way in (0, 1))
         moves = 0.0
         for cpu in cpus:
             if cpu not in self.users:
                 continue
             use = self.users[cpu]
-            written, used = writes - use.writes, reads + writes - use.reads - use.writes
+            others = {other: theirs for other, theirs in self.users.items() if other != cpu}
+            far = [theirs for other, theirs in others.items() if other // of_node != cpu // of_node]
+            written, used = (sum(theirs[at] for theirs in others.values()) for at in (1, 0))
+            far_written, far_used = (sum(theirs[at] for theirs in far) for at in (1, 0))
             if use.reads:
-                moves += use.reads * written / (use.reads + use.writes + written)
+                moves += use.reads * far_written / (use.reads + use.writes + written)
             if use.writes:
-                moves += use.writes * used / (use.writes + used)
+                moves += use.writes * (far_written + far_used) / (use.writes + written + used)
         return moves
 
 
@@ -169,17 +172,20 @@ def sharing_figures(
     samples: Samples,
     figures: Mapping[tuple[str, str, str], float],
     names: Names,
+    *,
+    of_node: int = 0,
 ) -> Iterator[tuple[tuple[str, str, str], float]]:
     """Figures of ``guest``, and of each role that has CPUs to itself; nothing where no I/Os are.
 
-    One CPU shares no lines. I/Os are those that the roles complete in the time of the sampled window.
+    One CPU shares no lines. ``of_node`` are the CPUs of each NUMA node, 0 for one node. I/Os are those that the roles
+    complete in the time of the sampled window.
     """
     seconds = (samples.ended - samples.began) / _SECOND
     done = {name: figures[load.name, name, "iops"] * seconds for name in load.roles}
     own = {name: frozenset(cpu for part in role.apart() for cpu in part.cpus) for name, role in load.roles.items()}
     if not sum(done.values()):
         return
-    for metric, value in _figures(sharing, frozenset(sharing.cpus), sum(done.values())):
+    for metric, value in _figures(sharing, frozenset(sharing.cpus), sum(done.values()), of_node):
         yield (load.name, GUEST, metric), value
     if len(sharing.cpus) > 1:
         for name, places in names.items():
@@ -188,7 +194,7 @@ def sharing_figures(
     for name, cpus in own.items():
         others = [theirs for other, theirs in own.items() if other != name]
         if cpus and done[name] and all(theirs and not cpus & theirs for theirs in others):
-            for metric, value in _figures(sharing, cpus, done[name]):
+            for metric, value in _figures(sharing, cpus, done[name], of_node):
                 yield (load.name, name, metric), value
 
 
@@ -211,11 +217,13 @@ def _is_of(line: CacheLine, place: SymbolPart, bases: Iterable[int]) -> bool:
     return any(start < place.addresses.stop and place.addresses.start < start + _LINE for start in starts)
 
 
-def _figures(sharing: Sharing, cpus: frozenset[int], ios: float) -> Iterator[tuple[str, float]]:
+def _figures(sharing: Sharing, cpus: frozenset[int], ios: float, of_node: int) -> Iterator[tuple[str, float]]:
     counts = [count for cpu, count in sharing.cpus.items() if cpu in cpus]
     if len(sharing.cpus) > 1:
         yield "lines.seen", sum(line.seen(cpus) for line in sharing.lines) / ios
         yield "lines.footprint", sum(line.footprint(cpus) for line in sharing.lines) / ios
+        if of_node:
+            yield REMOTE, sum(line.footprint(cpus, of_node) for line in sharing.lines) / ios
         yield "lines.written", float(sum(not cpus.isdisjoint(line.users) for line in sharing.lines))
     yield "atomics", sum(count.atomics for count in counts) / ios
     yield "locks", sum(count.taken for count in counts) / ios

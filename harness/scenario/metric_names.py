@@ -68,9 +68,11 @@ LOCKS: Mapping[str, str] = {
     "instructions": "instructions of the kernel and of programs",
 }
 """Counted with one CPU too, where the topology asks for it (machine.counted)."""
+REMOTE = "lines.remote"
 SHARING: Mapping[str, str] = {
     "lines.seen": "transfers of cache lines between CPUs, at the length of the turns",
     "lines.footprint": "transfers that follow from who reads and writes each line, whatever the length of the turns",
+    REMOTE: "those of lines.footprint from a CPU of another NUMA node, where the guest has several (machine.nodes)",
     "lines.written": "lines that several CPUs use and one writes, in the window",
     **LOCKS,
 }

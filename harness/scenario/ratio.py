@@ -19,6 +19,7 @@ from harness.scenario.metric_names import (
     LUN,
     METRICS,
     NAMED_LINES,
+    REMOTE,
     SAMPLED,
     SHARING,
     named_line,
@@ -108,7 +109,8 @@ def sampled_names(topology: Topology) -> Mapping[str, tuple[str, ...]]:
     """What figures name in place of a role: LUNs and hosts of a topology, and the figures of its guest."""
     processors = topology.processors
     counted = (*SHARING, *NAMED_LINES) if processors.several else LOCKS if processors.counted else ()
-    return {LUN: tuple(topology.luns), HOST: tuple(topology.hbas), GUEST: (IDLE, *counted)}
+    guest = (IDLE, *(name for name in counted if name != REMOTE or processors.of_node))
+    return {LUN: tuple(topology.luns), HOST: tuple(topology.hbas), GUEST: guest}
 
 
 def named_lines(scenario: Scenario) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from harness.scenario.metric_names import SHARING
+from harness.scenario.metric_names import REMOTE, SHARING
 from harness.sharing.scaling import scaling_lines
 from harness.sharing.window import LineGroup, Place, Use, Window
 
@@ -33,11 +33,12 @@ def window_lines(
     of the same cell with turns of other lengths.
     """
     figures = window.figures
+    remote = f", {figures[REMOTE]:.2f} from another NUMA node" if REMOTE in figures else ""
     shown, rest = window.groups[:most], window.groups[most:]
     lines = [
         *_head([window]),
-        f"{figures['lines.footprint']:.2f} transfers of lines per I/O by footprint, {figures['lines.seen']:.2f} seen; "
-        f"{figures['lines.written']:.0f} lines, {window.ios:,.0f} I/Os",
+        f"{figures['lines.footprint']:.2f} transfers of lines per I/O by footprint{remote}, "
+        f"{figures['lines.seen']:.2f} seen; {figures['lines.written']:.0f} lines, {window.ios:,.0f} I/Os",
         f"{figures['atomics']:.1f} atomics, {figures['locks']:.1f} locks held for {figures['locks.held']:,.0f} of "
         f"{figures['instructions']:,.0f} instructions per I/O",
         "",
@@ -61,7 +62,7 @@ def _turn_lines(window: Window, turns: Mapping[int, Mapping[str, float]]) -> Ite
     ordered = sorted(turns.items())
     yield "".join(f"{turn:>9,}  " for turn, _ in ordered) + f"turns, relative to those of {window.head.turn:,}"
     for name in SHARING:
-        if own := window.figures[name]:
+        if own := window.figures.get(name):
             shares = [figures[name] / own - 1 for _, figures in ordered]
             steady = max(map(abs, shares)) < _PLATEAU
             percent = f"{100 * _PLATEAU:g} %"
@@ -76,7 +77,8 @@ def differential_lines(before: Window, after: Window, most: int = LINES) -> list
     rows = [(place, _moves(sides[0], place), _moves(sides[1], place)) for place in _places(sides)]
     rows.sort(key=lambda row: (-abs(row[2] - row[1]), row[0].name, row[0].movers))
     lines = [*_head([before, after]), "", f"{'before':>9}  {'after':>9}  {'delta':>9}"]
-    for name in ("lines.footprint", "lines.seen", "atomics", "locks", "locks.held", "instructions"):
+    names = ("lines.footprint", REMOTE, "lines.seen", "atomics", "locks", "locks.held", "instructions")
+    for name in (name for name in names if name in before.figures and name in after.figures):
         was, now = (window.figures[name] for window in (before, after))
         lines.append(f"{was:>9,.2f}  {now:>9,.2f}  {now - was:>+9,.2f}  {name}")
     lines += ["", f"{'before':>9}  {'after':>9}  {'delta':>9}  line, by footprint"]
@@ -109,7 +111,8 @@ def _moves(groups: Mapping[Place, LineGroup], place: Place) -> float:
 def _title(group: LineGroup) -> str:
     count = f", {len(group.lines)} lines" if len(group.lines) > 1 else ""
     kind = "" if group.overlap else ", false sharing: CPUs use different bytes"
-    return f"{group.place.name}{count}, {len(group.cpus)} CPUs{kind}"
+    remote = f", {group.remote:.3f} remote" if group.remote else ""
+    return f"{group.place.name}{count}, {len(group.cpus)} CPUs{remote}{kind}"
 
 
 def _uses(uses: Sequence[Use]) -> Iterator[str]:

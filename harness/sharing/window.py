@@ -59,13 +59,14 @@ class Use:
 class LineGroup:
     """Lines of one place. Counts are for each I/O: transfers by ``footprint``, and those seen by reads and writes.
 
-    ``saturated`` are the transfers by footprint with any number of CPUs. ``overlap`` is true where a byte that one CPU
-    writes is used by another one.
+    ``remote`` are those from another NUMA node, None for one; ``saturated`` the transfers by footprint with any
+    number of CPUs. ``overlap`` is true where a byte that one CPU writes is used by another one.
     """
 
     place: Place
     lines: tuple[CacheLine, ...]
     footprint: float
+    remote: float | None
     seen_reads: float
     seen_writes: float
     saturated: float
@@ -96,6 +97,7 @@ class WindowHead:
     release: str
     cpus: int
     turn: int
+    of_node: int = 0
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def window_of(sharing: Sharing, symbols: Symbols, head: WindowHead, figures: Map
     lines: dict[Place, list[CacheLine]] = {}
     for line in sharing.lines:
         lines.setdefault(names.place(line), []).append(line)
-    groups = [_group(place, own, names, ios) for place, own in lines.items()]
+    groups = [_group(place, own, names, ios, head.of_node) for place, own in lines.items()]
     groups.sort(key=lambda group: (-group.footprint, group.place))
     shared = [lock for lock in sharing.locks if len(lock.cpus) > 1]
     places = {lock.address: names.lock(lock) for lock in shared}
@@ -131,7 +133,7 @@ def _locks(shared: Iterable[LockUse], places: Mapping[int, Place], ios: float) -
     return sorted(locks, key=lambda lock: (-lock.held, lock.place))
 
 
-def _group(place: Place, lines: list[CacheLine], names: "_Names", ios: float) -> LineGroup:
+def _group(place: Place, lines: list[CacheLine], names: "_Names", ios: float, of_node: int) -> LineGroup:
     users = [use for line in lines for use in line.users.values()]
     counts: dict[int, list[int]] = {}
     for line in lines:
@@ -144,6 +146,7 @@ def _group(place: Place, lines: list[CacheLine], names: "_Names", ios: float) ->
         place=place,
         lines=tuple(sorted(lines, key=lambda line: -line.footprint(line.users))),
         footprint=sum(line.footprint(line.users) for line in lines) / ios,
+        remote=sum(line.footprint(line.users, of_node) for line in lines) / ios if of_node else None,
         seen_reads=sum(use.read_moves for use in users) / ios,
         seen_writes=sum(use.write_moves for use in users) / ios,
         saturated=sum(map(_saturated, lines)) / ios,

@@ -52,7 +52,7 @@ class MachineSpec:
 def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
     """The command line of ``spec``. Raises Misuse when this version of QEMU cannot run it."""
     _check(spec)
-    numa = "-numa" in spec.hardware
+    nodes = spec.hardware.count("-numa")
     return (
         str(spec.program),
         # "pc" boots faster than q35: the guest walks fewer PCI configuration cycles under emulation. PCI Express needs
@@ -63,12 +63,12 @@ def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
         *("-monitor", "none", "-net", "none"),
         *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"),
         *spec.clock.words(),
-        # Processors of different NUMA nodes share no cache: each is a socket.
+        # Processors of different NUMA nodes share no cache: each node is a socket.
         *(
             "-cpu",
             spec.clock.cpu(spec.version),
             "-smp",
-            f"{spec.cpus},sockets={spec.cpus},cores=1,threads=1" if numa else str(spec.cpus),
+            f"{spec.cpus},sockets={nodes},cores={spec.cpus // nodes},threads=1" if nodes else str(spec.cpus),
         ),
         # -seed makes QEMU's own randomness (fw_cfg and device-tree seeds of the guest's RNG) repeatable.
         *("-seed", str(spec.seed), "-m", f"{spec.memory}M"),

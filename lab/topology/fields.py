@@ -17,9 +17,10 @@ MOST_CPUS = 8
 CPUS = Field("cpus", Integer(1, MOST_CPUS), "virtual CPUs; on the virtual clock they take turns", "4", default=1)
 TURN = Field("turn", Integer(100, 10**6), "instructions of a turn, with several CPUs", "300", default=1000)
 COUNTED = Field("counted", Flag(), "count locks and locked instructions with one CPU too", default=False)
+NODES = Field("nodes", Integer(1, MOST_CPUS), "NUMA nodes: consecutive CPUs, equal parts of the memory", "2", default=1)
 MACHINE = Field(
     "machine",
-    Record((CPUS, TURN, COUNTED), make=Processors),
+    Record((CPUS, TURN, COUNTED, NODES), make=Processors),
     "the guest's CPUs on the virtual clock; with several, cache lines and locks are counted",
 )
 SCALE = Field("scale", Integer(1, 10**6), "factor by which the lab is slower than the hardware", "20", default=1)
@@ -273,7 +274,7 @@ HBA_SETTINGS = _by_name(CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, POLL_QUEUES, INTERRUP
 DISK_SETTINGS = _by_name(RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, COALESCE, BUFFER)
 LINK_SETTINGS = _by_name(LINK_RATE, COST)
 VM_SETTINGS = _by_name(*VM_FIELDS)
-MACHINE_SETTINGS = _by_name(CPUS, TURN, COUNTED)
+MACHINE_SETTINGS = _by_name(CPUS, TURN, COUNTED, NODES)
 STACK_SETTINGS = _by_name(
     *(CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT, SELECTOR, POLICY, MODE, LEVEL, BITMAP, IOPOLICY),
     *(RESYNC, WRITE_MOSTLY, DIRECT_IO, SIDE, FS_TYPE, MKFS, MOUNT),

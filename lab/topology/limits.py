@@ -127,7 +127,7 @@ def refusals(topology: Topology, *, any_clock: bool = False) -> Iterator[Refusal
     inside = emulated.walked(topology, _disk_reasons, _hba_reasons, _lun_reasons)
     yield from emulated.refused(topology) if topology.emulated else inside
     if not (topology.emulated or any_clock):
-        yield from _surplus_queues(topology)
+        yield from _cpu_reasons(topology)
     for hba in topology.hbas.values():
         if hba.poll_queues and hba.driver is not Driver.NULL_BLK:
             yield Refusal("hba", hba.name, f"poll_queues needs driver {Driver.NULL_BLK}, got {hba.driver}")
@@ -246,9 +246,13 @@ def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     yield from _company_reasons(hba, topology)
 
 
-def _surplus_queues(topology: Topology) -> Iterator[Refusal]:
+def _cpu_reasons(topology: Topology) -> Iterator[Refusal]:
     # blk_mq_alloc_tag_set() makes no more than nr_cpu_ids for a device with one map (4.19 to 7.2).
-    cpus = topology.processors.cpus
+    cpus, nodes = topology.processors.cpus, topology.processors.nodes
+    if cpus % nodes:
+        fit = ", ".join(str(count) for count in range(1, cpus + 1) if cpus % count == 0)
+        reason = f"machine: cpus {cpus} cannot be divided among {nodes} nodes (write nodes: {fit}, or other cpus)"
+        yield Refusal("hba", next(iter(topology.hbas)), reason)
     for hba in topology.hbas.values():
         if hba.hw_queues > cpus:
             reason = f"hw_queues {hba.hw_queues}: the kernel makes no more queues than CPUs, and the guest has {cpus}"

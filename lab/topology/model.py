@@ -239,12 +239,18 @@ class Origin:
 class Processors:
     """The guest's virtual CPUs. Under the virtual clock each executes ``turn`` instructions, then the next one does.
 
-    ``counted``: what one CPU does is counted as well.
+    ``counted``: what one CPU does is counted as well. ``nodes`` are NUMA nodes, of consecutive CPUs.
     """
 
     cpus: int = 1
     turn: int = 1000
     counted: bool = False
+    nodes: int = 1
+
+    @property
+    def of_node(self) -> int:
+        """The number of CPUs on each of several nodes, 0 for one node."""
+        return self.cpus // self.nodes if self.nodes > 1 else 0
 
     @property
     def several(self) -> bool:

@@ -110,6 +110,23 @@ def test_the_footprint_of_a_line(users: tuple[tuple[int, int], ...], moves: floa
     assert line(*users).footprint(range(len(users))) == pytest.approx(moves)
 
 
+@pytest.mark.parametrize(
+    ("users", "moves"),
+    [
+        # Of three other writers the last one is one of the two on the other node in 2/3 of all orders.
+        (((0, 10), (0, 10), (0, 10), (0, 10)), 20),
+        # Both on one node.
+        (((0, 10), (0, 10)), 0),
+        # Two readers on the other node, 10 * 10 / 20 each. Those two read last before 2/3 of the writer's 7.5.
+        (((0, 10), (10, 0), (10, 0), (10, 0)), 15),
+        # Readers on the other node read 30 and 5 times: writes move the line to each, and reads to the writer.
+        (((0, 10), (0, 0), (30, 0), (5, 0)), 30 * 10 / 40 + 5 * 10 / 15 + 10 * 35 / 45),
+    ],
+)
+def test_the_footprint_from_another_node(users: tuple[tuple[int, int], ...], moves: float) -> None:
+    assert line(*users).footprint(range(len(users)), 2) == pytest.approx(moves)
+
+
 counts = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1, max_size=8)
 
 
@@ -119,6 +136,7 @@ def test_a_footprint_is_bounded_by_the_accesses_and_adds_up(users: list[tuple[in
     moves = [own.footprint([cpu]) for cpu in range(len(users))]
     assert sum(moves) == pytest.approx(own.footprint(range(len(users))))
     assert all(0 <= move <= sum(use) for move, use in zip(moves, users, strict=True))
+    assert own.footprint(range(8), 8) == 0 <= own.footprint(range(8), 2) <= own.footprint(range(8))
 
 
 WINDOW = Samples({}, 10**6, 0, 10**9, 0, 0, 0.0, 0.5, 2, False)
@@ -245,6 +263,15 @@ def test_one_cpu_shares_no_lines() -> None:
     found = dict(sharing_figures(read_sharing(data, FILE), own, WINDOW, {("pair", "a", "iops"): 10.0}, {}))
     assert found["pair", "a", "locks"] == 0.8
     assert {metric for _, _, metric in found} == {"atomics", "locks", "locks.held", "instructions"}
+
+
+def test_transfers_from_another_node_are_figures_where_there_are_nodes() -> None:
+    own, done = load("pair", on("a", "0"), on("b", "1")), {("pair", "a", "iops"): 10.0, ("pair", "b", "iops"): 30.0}
+    found = dict(sharing_figures(read_sharing(DATA, FILE), own, WINDOW, done, {}, of_node=1))
+    assert {who: found["pair", who, "lines.remote"] for who in ("guest", "a", "b")} == pytest.approx(
+        {"guest": 30 / 40, "a": 1.5, "b": 0.5}
+    )
+    assert "lines.remote" not in figures(on("a", "0"), on("b", "1"))["guest"]
 
 
 def test_without_ios_there_are_no_figures() -> None:

@@ -17,6 +17,7 @@ from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv, machine_a
 from lab.qemu.clock import VirtualClock, WallClock
 from lab.qemu.kvm import Kvm, KvmState, accelerator, doubt_of, of, prove_kvm
 from lab.qemu.probe import Qemu, _kept_answers, find_qemu, parse_devices, parse_version
+from lab.realise.in_qemu.places import memory_words
 
 DEVICES = """\
 Storage devices:
@@ -214,6 +215,19 @@ def test_wall_clock_with_kvm() -> None:
         hardware=("-device", "nvme,serial=a", "-device", "isa-debug-exit"),
     )
     assert machine_argv(spec) == words(WALL)
+
+
+def test_each_numa_node_is_a_socket_with_consecutive_cpus() -> None:
+    nodes = tuple(memory_words(769 << 20, 2, 3))
+    argv = machine_argv(replace(SPEC, version=(10, 0, 13), cpus=6, hardware=nodes))
+    assert argv[argv.index("-smp") + 1] == "6,sockets=2,cores=3,threads=1"
+    assert [word for word in argv if "memory" in word] == [
+        f'{{"qom-type":"memory-backend-ram","id":"memory0","size":{385 << 20}}}',
+        "node,nodeid=0,cpus=0-2,memdev=memory0",
+        f'{{"qom-type":"memory-backend-ram","id":"memory1","size":{384 << 20}}}',
+        "node,nodeid=1,cpus=3-5,memdev=memory1",
+    ]
+    assert not [*memory_words(769 << 20, 1, 0)]
 
 
 def test_the_wall_clock_without_kvm_emulates_on_all_cores_and_without_a_kernel_the_firmware_runs() -> None:

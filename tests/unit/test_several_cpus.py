@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from harness.scenario.fio import job_file
-from harness.scenario.metric_names import IDLE, NAMED_LINES, SHARING
+from harness.scenario.metric_names import IDLE, NAMED_LINES, REMOTE, SHARING
 from harness.scenario.ratio import sampled_names
 from lab.base.cache import Cache
 from lab.base.digest import digest_results
@@ -109,6 +109,14 @@ def test_what_has_to_be_counted_is_skipped_where_qemu_cannot(
     assert lacking == ([lacks] if lacks else [])
 
 
+@pytest.mark.parametrize(("nodes", "lacks"), [(1, False), (2, True)])
+def test_nodes_need_a_kernel_that_has_them(nodes: int, lacks: bool, tmp_path: Path) -> None:
+    qemu = Qemu(Path("/opt/qemu"), (10, 0, 13), "", frozenset(), None, "q" * 64)
+    lab = Lab(Cache(tmp_path), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
+    topology = replace(load(GOOD, tmp_path).arms["shared"].topology, processors=Processors(4, nodes=nodes))
+    assert ("CONFIG_NUMA is not set" in unmet(lab, kernel(tmp_path / "kernel", {}), topology)) is lacks
+
+
 def test_one_cpu_has_locks_where_the_topology_asks_for_them(tmp_path: Path) -> None:
     plain = load(GOOD, tmp_path).arms["shared"].topology
     counted = apply_setting(plain, "machine.counted", value=True)
@@ -116,8 +124,21 @@ def test_one_cpu_has_locks_where_the_topology_asks_for_them(tmp_path: Path) -> N
     assert [set(sampled_names(own)["guest"]) for own in (plain, counted, several)] == [
         {IDLE},
         {IDLE, "atomics", "locks", "locks.held", "instructions"},
-        {IDLE, *SHARING, *NAMED_LINES},
+        {IDLE, *SHARING, *NAMED_LINES} - {REMOTE},
     ]
+
+
+def test_nodes_have_as_many_cpus_each(tmp_path: Path) -> None:
+    text = on_cpus(4, "0", "1", "0")
+    found = mistakes(text.replace("cpus: 4", "cpus: 6, nodes: 4"), tmp_path)
+    assert "machine: cpus 6 cannot be divided among 4 nodes (write nodes: 1, 2, 3, 6, or other cpus)" in found
+    assert "machine: cpus 1 cannot be divided among 2 nodes (write nodes: 1, or" in mistakes(
+        text.replace("{cpus: 4}", "{nodes: 2}"), tmp_path
+    )
+    assert "nodes: expected an integer from 1 to 8, got 9" in mistakes(text.replace("cpus: 4", "nodes: 9"), tmp_path)
+    topology = load(text.replace("cpus: 4", "cpus: 4, nodes: 2"), tmp_path).arms["shared"].topology
+    assert topology.processors == Processors(4, nodes=2)
+    assert set(sampled_names(topology)["guest"]) == {IDLE, *SHARING, *NAMED_LINES}
 
 
 KALLSYMS = """\

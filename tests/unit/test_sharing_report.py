@@ -124,6 +124,22 @@ def test_a_window_as_text_adds_up_and_fits_a_screen(most: int) -> None:
     assert any("counter, 2 CPUs" in line for line in lines)
 
 
+def test_transfers_from_another_node_are_shown_where_there_are_nodes() -> None:
+    alone, figures = window(), {**FIGURES, "lines.remote": 0.9}
+    counts = read_sharing(WINDOW.encode(), "two.lines")
+    own = window_of(counts, symbols(), replace(HEAD, of_node=1), figures)
+    # A node for each CPU: every transfer is from another node.
+    assert [group.remote for group in own.groups] == [group.footprint for group in own.groups]
+    assert {group.remote for group in alone.groups} == {None}
+    text = "\n".join(window_lines(own, turns={300: figures}))
+    assert "1.00 transfers of lines per I/O by footprint, 0.90 from another NUMA node, 1.70 seen; 3 lines" in text
+    assert "counter, 2 CPUs, 0.500 remote" in text
+    assert max(map(len, text.splitlines())) <= 112
+    assert "  lines.remote" in "\n".join(differential_lines(own, own))
+    for lines in (window_lines(alone, turns={300: FIGURES}), differential_lines(own, alone)):
+        assert "lines.remote" not in "\n".join(lines)
+
+
 def test_lines_of_source_are_shown_once_where_they_are_known() -> None:
     own = replace(window(), groups=(group("counter"),))
     lines = window_lines(own, lines_of=lambda use: "block.c:7 count++;" if use.symbol != "reader" else "")

@@ -179,6 +179,7 @@ static void *work(void *number)
 	RUN(work_locked, 0, locked, HELD_TURNS);
 	RUN(work_locked_inline, 0, locked, HELD_TURNS);
 	RUN(increment_slowly, 0, slow, filler);
+	RUN(increment_plainly, 64 * (2 * cpu / cpus), increments, 0);
 	return NULL;
 }
 

@@ -38,7 +38,7 @@ from lab.topology.model import Processors
 pytestmark = pytest.mark.network
 FOLDER = Path(__file__).parent
 KERNEL, TOPOLOGY = "debian:6.1", "io-cost-null-blk"
-CASES = ("increment", "packed", "apart", "publish", "locked", "inline", "slow")
+CASES = ("increment", "packed", "apart", "publish", "locked", "inline", "slow", "halves")
 """Windows of contention.c, in their order."""
 SHARED, PAGE = 0x10000000, 4096
 HELD_TURNS = 20
@@ -52,17 +52,18 @@ JOB = """[contention]
 ioengine=null
 rw=read
 size=4k
-exec_prerun=/bin/contention {words} && true
+exec_prerun=/bin/busybox cat /sys/devices/system/node/node*/cpulist >/out/nodes && /bin/contention {words} && true
 """
 
 
 @dataclass(frozen=True)
 class Windows:
-    """``cases`` are those of one boot."""
+    """``cases`` are those of one boot of a guest with two NUMA nodes; ``nodes`` are their CPUs, as it says."""
 
     cpus: int
     turn: int
     cases: Mapping[str, Sharing] = field(default_factory=dict)
+    nodes: str = ""
 
     @property
     def iterations(self) -> int:
@@ -99,8 +100,11 @@ class Windows:
     def seen(self, case: str) -> int:
         return sum(line.seen(range(self.cpus)) for line in self.lines(case))
 
-    def footprint(self, case: str) -> float:
-        return sum(line.footprint(range(self.cpus)) for line in self.lines(case))
+    def footprint(self, case: str, of_node: int = 1) -> float:
+        return sum(line.footprint(range(self.cpus), of_node) for line in self.lines(case))
+
+    def remote(self, case: str) -> float:
+        return self.footprint(case, self.cpus // 2)
 
 
 def program(lab: Lab, folder: Path) -> bytes:
@@ -125,7 +129,7 @@ def contend(lab: Lab, windows: Windows, folder: Path) -> Windows:
             entries={**lab.payload.entries, "bin/contention": initramfs.regular(contention, executable=True)},
         ),
     )
-    topology = replace(load_topology(TOPOLOGY, near=FOLDER), processors=Processors(windows.cpus, windows.turn))
+    topology = replace(load_topology(TOPOLOGY, near=FOLDER), processors=Processors(windows.cpus, windows.turn, nodes=2))
     prepared = prepare_job(lab, resolve(KERNEL, lab.cache), topology, Job({}, (), 0, 0, {}))
     symbols = sharing.read_symbols(sharing.image_kallsyms(lab, prepared, phase_seen=silent))
     steps = (Phase("rest"), RunLoad("contention", JOB.format(words=windows.words)))
@@ -146,7 +150,8 @@ def contend(lab: Lab, windows: Windows, folder: Path) -> Windows:
     record = run_job(lab, boot, folder)
     assert record.outcome is Outcome.BYE, record.detail
     files = {case: folder / f"window.{number}" for number, case in enumerate(CASES)}
-    return replace(windows, cases={case: read_sharing(path.read_bytes(), case) for case, path in files.items()})
+    cases = {case: read_sharing(path.read_bytes(), case) for case, path in files.items()}
+    return replace(windows, cases=cases, nodes=record.files["nodes"].decode())
 
 
 @pytest.fixture(
@@ -171,7 +176,8 @@ def windows(request: pytest.FixtureRequest) -> Windows:
         cpus, turn = request.param
         found = contend(lab, Windows(cpus, turn), Path(folder))
     for case in CASES:
-        print(found.cpus, found.turn, case, found.seen(case), f"{found.footprint(case):.1f}", found.cases[case].turns)
+        moved = f"{found.footprint(case):.1f} {found.remote(case):.1f}"
+        print(found.cpus, found.turn, case, found.seen(case), moved, found.cases[case].turns)
     return found
 
 
@@ -215,6 +221,29 @@ def test_the_footprint_of_readers(windows: Windows) -> None:
     readers = windows.cpus - 1
     wanted = windows.iterations * (readers / windows.cpus + readers / 2)
     assert windows.footprint("publish") == pytest.approx(wanted, rel=WITHIN)
+
+
+def test_the_guest_has_two_nodes(windows: Windows) -> None:
+    half = windows.cpus // 2
+    assert windows.nodes.split() == ["-".join(map(str, sorted({at, at + half - 1}))) for at in (0, half)]
+
+
+def test_remote_transfers_of_a_counter_are_those_from_the_other_half(windows: Windows) -> None:
+    """N / 2 of the N - 1 others are on the other node: 2/3 with four CPUs."""
+    wanted = windows.iterations * windows.cpus / 2
+    assert windows.remote("increment") == pytest.approx(wanted, rel=WITHIN)
+
+
+def test_counters_of_a_node_move_within_it(windows: Windows) -> None:
+    """Two lines of N / 2 CPUs: K (N / 2 - 1) each."""
+    assert windows.footprint("halves") == pytest.approx(windows.iterations * (windows.cpus - 2), rel=WITHIN)
+    assert windows.remote("halves") == 0
+
+
+def test_remote_transfers_of_readers(windows: Windows) -> None:
+    """K (N / 2) / N to the writer, K / 2 to each of the N / 2 readers on the other node."""
+    wanted = windows.iterations * (1 / 2 + windows.cpus / 4)
+    assert windows.remote("publish") == pytest.approx(wanted, rel=WITHIN)
 
 
 @pytest.mark.parametrize("case, held", [("locked", 2 * HELD_TURNS + 5), ("inline", 2 * HELD_TURNS + 4)])

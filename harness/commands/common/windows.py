@@ -67,6 +67,6 @@ def window_of_cell(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Window:
     processors = arm.topology.processors
     head = WindowHead(
         *(run.facts.scenario, f"{cell.arm}.{cell.load}", cell.seed, run.facts.kernel.release),
-        *(processors.cpus, processors.turn),
+        *(processors.cpus, processors.turn, processors.of_node),
     )
     return window_of(read_sharing(record.files[name], name), symbols, head, _figures(run, cell, record))

@@ -33,7 +33,7 @@ class Hardware:
 def hardware(topology: Topology) -> Hardware:
     """The machine of an emulated topology."""
     words = (
-        *places.memory_words(topology),
+        *places.memory_words(topology.memory, places.nodes(topology), 1),
         *backends.words(topology),
         *places.words(topology),
         *controllers.words(topology),

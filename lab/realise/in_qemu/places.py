@@ -13,17 +13,16 @@ _LAST_SLOT = 0x1E
 _MIB = 1 << 20
 
 
-def memory_words(topology: Topology) -> Iterator[str]:
-    """NUMA nodes, each with one processor and an equal part of the memory; nothing for a single node."""
-    count = nodes(topology)
+def memory_words(memory: int, count: int, cpus: int) -> Iterator[str]:
+    """NUMA nodes, each with so many ``cpus`` and an equal part of the memory; nothing for a single node."""
     if count == 1:
         return
-    each = topology.memory // _MIB // count
+    each = memory // _MIB // count
     for node in range(count):
-        size = topology.memory // _MIB - each * (count - 1) if node == 0 else each
-        memory = {"qom-type": "memory-backend-ram", "id": f"memory{node}", "size": size * _MIB}
-        yield from option("-object", **memory)
-        yield from ("-numa", f"node,nodeid={node},cpus={node},memdev=memory{node}")
+        size = memory // _MIB - each * (count - 1) if node == 0 else each
+        yield from option("-object", **{"qom-type": "memory-backend-ram", "id": f"memory{node}", "size": size * _MIB})
+        own = "-".join(map(str, sorted({node * cpus, (node + 1) * cpus - 1})))
+        yield from ("-numa", f"node,nodeid={node},cpus={own},memdev=memory{node}")
 
 
 def words(topology: Topology) -> Iterator[str]:
