@@ -21,7 +21,8 @@ from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
 from lab.native.programs import Steady
 from lab.qemu.probe import Qemu
-from lab.session import Lab, PreparedJob, unmet
+from lab.realise.in_qemu.places import memory_words
+from lab.session import Lab, PreparedJob, _machine, unmet
 from lab.sharing import functions_file, names_file, number_offset, read_symbols, with_line_names
 from lab.topology.model import Processors
 from lab.topology.settings import apply_setting
@@ -115,6 +116,15 @@ def test_nodes_need_a_kernel_that_has_them(nodes: int, lacks: bool, tmp_path: Pa
     lab = Lab(Cache(tmp_path), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
     topology = replace(load(GOOD, tmp_path).arms["shared"].topology, processors=Processors(4, nodes=nodes))
     assert ("CONFIG_NUMA is not set" in unmet(lab, kernel(tmp_path / "kernel", {}), topology)) is lacks
+
+
+@pytest.mark.parametrize(("nodes", "words"), [(1, ()), (2, (*memory_words(512 << 20, 2, 2),))])
+def test_a_guest_has_hardware_for_its_nodes(nodes: int, words: tuple[str, ...], tmp_path: Path) -> None:
+    qemu = Qemu(Path("/opt/qemu"), (10, 0, 13), "", frozenset(), None, "q" * 64)
+    lab = Lab(Cache(tmp_path), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
+    base, own = BaseImage(tmp_path, "b" * 64), kernel(tmp_path / "kernel", {})
+    spec = _machine(lab, PreparedJob(own, 512 << 20, base, b"", (), 0.0, {}, processors=Processors(4, nodes=nodes)))
+    assert (spec.cpus, spec.hardware) == (4, words)
 
 
 def test_one_cpu_has_locks_where_the_topology_asks_for_them(tmp_path: Path) -> None:

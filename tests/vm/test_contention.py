@@ -52,18 +52,17 @@ JOB = """[contention]
 ioengine=null
 rw=read
 size=4k
-exec_prerun=/bin/busybox cat /sys/devices/system/node/node*/cpulist >/out/nodes && /bin/contention {words} && true
+exec_prerun=/bin/contention {words} && true
 """
 
 
 @dataclass(frozen=True)
 class Windows:
-    """``cases`` are those of one boot of a guest with two NUMA nodes; ``nodes`` are their CPUs, as it says."""
+    """``cases`` are those of one boot."""
 
     cpus: int
     turn: int
     cases: Mapping[str, Sharing] = field(default_factory=dict)
-    nodes: str = ""
 
     @property
     def iterations(self) -> int:
@@ -104,6 +103,7 @@ class Windows:
         return sum(line.footprint(range(self.cpus), of_node) for line in self.lines(case))
 
     def remote(self, case: str) -> float:
+        """Transfers between two halves of the CPUs, as between two NUMA nodes."""
         return self.footprint(case, self.cpus // 2)
 
 
@@ -129,7 +129,7 @@ def contend(lab: Lab, windows: Windows, folder: Path) -> Windows:
             entries={**lab.payload.entries, "bin/contention": initramfs.regular(contention, executable=True)},
         ),
     )
-    topology = replace(load_topology(TOPOLOGY, near=FOLDER), processors=Processors(windows.cpus, windows.turn, nodes=2))
+    topology = replace(load_topology(TOPOLOGY, near=FOLDER), processors=Processors(windows.cpus, windows.turn))
     prepared = prepare_job(lab, resolve(KERNEL, lab.cache), topology, Job({}, (), 0, 0, {}))
     symbols = sharing.read_symbols(sharing.image_kallsyms(lab, prepared, phase_seen=silent))
     steps = (Phase("rest"), RunLoad("contention", JOB.format(words=windows.words)))
@@ -150,8 +150,7 @@ def contend(lab: Lab, windows: Windows, folder: Path) -> Windows:
     record = run_job(lab, boot, folder)
     assert record.outcome is Outcome.BYE, record.detail
     files = {case: folder / f"window.{number}" for number, case in enumerate(CASES)}
-    cases = {case: read_sharing(path.read_bytes(), case) for case, path in files.items()}
-    return replace(windows, cases=cases, nodes=record.files["nodes"].decode())
+    return replace(windows, cases={case: read_sharing(path.read_bytes(), case) for case, path in files.items()})
 
 
 @pytest.fixture(
@@ -221,11 +220,6 @@ def test_the_footprint_of_readers(windows: Windows) -> None:
     readers = windows.cpus - 1
     wanted = windows.iterations * (readers / windows.cpus + readers / 2)
     assert windows.footprint("publish") == pytest.approx(wanted, rel=WITHIN)
-
-
-def test_the_guest_has_two_nodes(windows: Windows) -> None:
-    half = windows.cpus // 2
-    assert windows.nodes.split() == ["-".join(map(str, sorted({at, at + half - 1}))) for at in (0, half)]
 
 
 def test_remote_transfers_of_a_counter_are_those_from_the_other_half(windows: Windows) -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,13 @@ from lab import sharing
 from lab.base.cache import Cache
 from lab.base.digest import digest_file
 from lab.base.errors import EXIT_PASS, BlklabError
+from lab.guest import image
+from lab.guest.steps import job_files
+from lab.guest.steps.load import Phase, RunLoad
 from lab.kernels.resolve import resolve
-from lab.session import open_lab, prepare_job, run_job
+from lab.session import Job, open_lab, prepare_job, run_job
+from lab.topology.load import load_topology
+from lab.topology.model import Processors
 from tests.process.dask_cluster import Cluster
 from tests.vm.test_determinism import busy_host
 
@@ -61,10 +67,10 @@ def kernel_or_skip(spec: str) -> None:
 
 
 @pytest.fixture
-def four(tmp_path: Path) -> Path:
+def four(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     kernel_or_skip(KERNEL)
     path = tmp_path / "four.yaml"
-    path.write_text(FOUR)
+    path.write_text(FOUR.replace("cpus: 4", getattr(request, "param", "cpus: 4")))
     return path
 
 
@@ -81,6 +87,28 @@ def digests(run: Path) -> list[str]:
     return [json.loads(path.read_text())["digest"] for path in sorted(run.glob("boots/*/boot.json"))]
 
 
+SEE_NODES = """[nodes]
+ioengine=null
+rw=read
+size=4k
+exec_prerun=cd /sys/devices/system && cat node/node*/cpulist cpu/cpu*/cache/index3/shared_cpu_list >/out/nodes && true
+"""
+
+
+def test_a_guest_has_nodes_of_consecutive_cpus_that_share_a_cache(tmp_path: Path) -> None:
+    """rq_affinity 1 completes a request on a CPU that shares a cache with the one that submitted it."""
+    kernel_or_skip(KERNEL)
+    lab = open_lab(Cache.default())
+    topology = replace(load_topology("io-cost-null-blk", near=CHECKOUT), processors=Processors(8, nodes=4))
+    prepared = prepare_job(lab, resolve(KERNEL, lab.cache), topology, Job({}, (), 0, 0, {}))
+    steps = (Phase("rest"), RunLoad("nodes", SEE_NODES))
+    archive = image.job_archive(job_files(steps, deadline=600))
+    record = run_job(lab, replace(prepared, job_archive=archive, steps=steps), tmp_path)
+    pairs = ["0-1", "2-3", "4-5", "6-7"]
+    assert record.files["nodes"].decode().split() == [*pairs, *(pair for pair in pairs for _ in range(2))]
+
+
+@pytest.mark.parametrize("four", ["cpus: 4", "cpus: 4, nodes: 2"], indirect=True)
 def test_a_restored_guest_and_one_on_a_busy_host_have_the_digest_of_one_that_booted(four: Path, tmp_path: Path) -> None:
     quiet = digests(run(four, tmp_path / "quiet", "--verify"))
     with busy_host():
