@@ -10,14 +10,13 @@ from typing import TypeVar
 from harness.intake.jobfile import FioJob, FioOption, fio_flag, fio_integer, fio_size, fio_time
 from harness.intake.snapshot import SECTOR, slug
 from harness.scenario import schema
-from harness.scenario.model import PERCENT, mean_size, of_split
+from harness.scenario.model import MIXED, PERCENT, READS, mean_size, of_split
 from lab.base.errors import InputErrors, Problem
 from lab.yaml.fields import Choice, Text
 
 T = TypeVar("T")
 
-_READS, _RANDOM = {"read", "randread"}, {"randread", "randwrite", "randrw"}
-_MIXED = {"rw", "readwrite", "randrw"}
+_RANDOM = {"randread", "randwrite", "randrw"}
 _SYNCHRONOUS = {"psync", "sync"}
 _REMEDY = "leave it out of the draft with --without {}"
 _HARMLESS_WORDS = """
@@ -250,9 +249,9 @@ class _JobReader:
         """The value for the direction of the job, of one for each of reads, writes and trims."""
         sides = [side for side in option.value.split(",") if side] or [""]
         reads, writes = sides[0], sides[min(1, len(sides) - 1)]
-        if rw in _MIXED and reads != writes:
+        if rw in MIXED and reads != writes:
             self._refuse(option, "reads and writes differ", "write two jobs")
-        return reads if rw in _READS else writes
+        return reads if rw in READS else writes
 
     def _of_side(self, name: str, rw: str, read: Callable[[str], int]) -> int | None:
         option = self._take(name)
@@ -264,14 +263,14 @@ class _JobReader:
         """Options that a role has too, with values that it takes."""
         for name in _PASSED:
             value = self._number(name, fio_integer)
-            if value is not None and (name != "rwmixread" or rw in _MIXED):
+            if value is not None and (name != "rwmixread" or rw in MIXED):
                 yield name, value
         mix = self._take("rwmixwrite")
-        if mix is not None and rw in _MIXED and "rwmixread" not in self._options:
+        if mix is not None and rw in MIXED and "rwmixread" not in self._options:
             yield "rwmixread", 100 - self._value(mix, fio_integer, 50)
         for name in ("overwrite", "zero_buffers"):
             flag = self._take(name)
-            if flag is not None and rw not in _READS and self._value(flag, fio_flag, False):
+            if flag is not None and rw not in READS and self._value(flag, fio_flag, False):
                 yield name, True
         engine = self._options.get("ioengine")
         for name in schema.ONLY_IO_URING if engine and engine.value == "io_uring" else ():
@@ -284,7 +283,7 @@ class _JobReader:
         if verify is None or verify.value in ("", "0", "null"):
             return
         kind = schema.OPTIONS["verify"].field.kind
-        if rw in _READS:
+        if rw in READS:
             self._refuse(verify, "it reads back what another job wrote, and each load runs by itself")
         elif not isinstance(kind, Choice) or verify.value not in kind.values:
             self._refuse(verify, f"{verify.value} is none of a role's checksums", "write verify=crc32c")

@@ -4,13 +4,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from harness.metrics.counters import CounterWindow, checked_inventory, controller_figures, read_window
-from harness.metrics.fio import read_fio
+from harness.metrics.fio import bytes_read, read_fio
 from harness.metrics.node import MeasurementError, sent
 from harness.metrics.occupancy import Samples, occupancy_figures, read_handler, read_samples
 from harness.metrics.readback import FILE as READBACK
 from harness.metrics.readback import devices, read_readback, read_tried, tried_counts
 from harness.metrics.sharing import read_names, read_sharing, sharing_figures
-from harness.scenario.metric_names import BUSIEST, SEEKS
+from harness.scenario.metric_names import BUSIEST, COUNTED_ON, HITS, SEEKS
 from harness.scenario.model import Load
 from lab.base.record import LINE_NAMES, TRIED
 from lab.topology.fields import REPEAT_COUNT
@@ -23,6 +23,7 @@ KNOWN_IDLE = 0.05
 idle for all of a tick that finds it so ("tick/sched: Refactor idle cputime accounting"): null-shared-tags has 3 to 15 %
 of the window more than on 7.1, which gives ns, and in two loads more than the window."""
 _SECOND = 1e9
+_SECTOR = 512
 
 Figures = Mapping[tuple[str, str, str], float]
 
@@ -52,6 +53,8 @@ def figures_of(
         if window.resync is not None:
             figures.update({(load.name, role, RESYNC): window.resync for role in load.roles})
         figures.update(_disk_figures(window, load, topology, block))
+        figures.update(_hits(files, load, topology, figures))
+        figures.update(_hits(files, load, topology, figures))
         figures.update(handled_figures(files, load, topology))
         if (name := f"{load.name}.samples.json") in files:
             samples = read_samples(files[name], name)
@@ -62,6 +65,21 @@ def figures_of(
                 names, of_node = read_names(files.get(LINE_NAMES, b""), LINE_NAMES), topology.processors.of_node
                 figures.update(dict(sharing_figures(sharing, load, samples, figures, names, of_node=of_node)))
     return figures
+
+
+def _hits(
+    files: Mapping[str, bytes], load: Load, topology: Topology, figures: Figures
+) -> Iterator[tuple[tuple[str, str, str], float]]:
+    """``page_cache.hits`` of each role that tells them, where its LUNs are its own and count what they read."""
+    below = {name: {lun for disk in role.disks for lun in topology.leaves(disk)} for name, role in load.roles.items()}
+    counts = not any(row.path.endswith("/iostats") and row.value == "0" for row in read_readback(files[READBACK]))
+    for role in filter(load.tells_hits, load.roles.values()):
+        alone = not any(below[role.name] & luns for name, luns in below.items() if name != role.name)
+        # A path group of NVMe counts nothing itself.
+        sectors = [figures[load.name, role.name, f"{where}.reads.sectors"] for where in COUNTED_ON]
+        asked = bytes_read(files[f"{load.name}.json"], f"{load.name}.json")[role.name]
+        if alone and counts and asked:
+            yield (load.name, role.name, HITS), max(0.0, 1 - (sectors[0] or sectors[1]) * _SECTOR / asked)
 
 
 def _cost_figures(samples: Samples, load: Load, figures: Figures) -> dict[tuple[str, str, str], float]:

@@ -51,6 +51,12 @@ def read_fio(
     return figures
 
 
+def bytes_read(data: bytes, file: str) -> dict[str, int]:
+    """What each job read, with what was in flight at the end. Raises MeasurementError."""
+    jobs = Node(parse(_COMPLAINTS.sub(b"", data), file), file, "").nodes("jobs")
+    return {job.text("jobname"): job.node("read").whole("io_bytes") for job in jobs}
+
+
 def _figures(job: Node, name: str, file: str, window: int | None, bs: int) -> Iterator[tuple[str, float]]:
     """The figures of one job: all its directions together."""
     error, bad = job.whole("error"), job.whole("total_err") if "total_err" in job else None

@@ -2,14 +2,13 @@
 """The claims, controls and reported ratios of a scenario file, with every name resolved."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from harness.scenario import schema
 from harness.scenario.model import (
-    MIXED,
     Agreement,
     Bound,
     Claim,
@@ -17,10 +16,11 @@ from harness.scenario.model import (
     Control,
     Diagnosis,
     KnownFailure,
+    Load,
     Ratio,
     Reproduction,
 )
-from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio, sampled_names
+from harness.scenario.ratio import ExpressionError, Names, lacking, parse_bound, parse_ratio, sampled_names
 from lab.kernels import mutants
 from lab.kernels.release import RangeError, parse_range
 from lab.topology.model import Topology
@@ -31,18 +31,16 @@ T = TypeVar("T")
 _EACH_ARM = re.compile(r"(?<![^\s/])\*\.")
 
 
-def known_names(row: Row, topologies: Mapping[str, Topology]) -> Names:
+def known_names(row: Row, topologies: Mapping[str, Topology], sound: Iterable[Load]) -> Names:
     """The arms, loads and roles in the file, including those with a mistake, so that no mistake is reported twice."""
-    loads: dict[str, tuple[str, ...]] = {}
-    mixed: set[tuple[str, str]] = set()
-    for name, load in _members(row.node, "loads").items():
-        roles = {role: value for role, value in _members(load).items() if role not in schema.LOAD_KEYS}
-        loads[name] = tuple(roles)
-        mixed.update((name, role) for role, value in roles.items() if _text(value, "rw") in MIXED)
+    loads = {
+        name: tuple(role for role in _members(load) if role not in schema.LOAD_KEYS)
+        for name, load in _members(row.node, "loads").items()
+    }
     arms = _members(row.node, "arms")
     tried = {arm: tuple(_members(value, "try")) for arm, value in arms.items() if "try" in _members(value)}
     sampled = {arm: sampled_names(topology) for arm, topology in topologies.items()}
-    return Names(tuple(arms), loads, frozenset(mixed), tried, sampled)
+    return Names(tuple(arms), loads, lacking(sound), tried, sampled)
 
 
 def _members(node: Node | None, *path: str) -> Mapping[str, Node]:
@@ -50,11 +48,6 @@ def _members(node: Node | None, *path: str) -> Mapping[str, Node]:
     for key in path:
         node = _members(node).get(key)
     return {name: entry.value for name, entry in node.entries.items()} if isinstance(node, Map) else {}
-
-
-def _text(node: Node, key: str) -> str:
-    value = _members(node).get(key)
-    return value.text if isinstance(value, Scalar) else ""
 
 
 def read_judged(row: Row, known: Names) -> dict[str, tuple[Any, ...]]:

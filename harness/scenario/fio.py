@@ -5,14 +5,13 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from harness.scenario.model import Load, Role
+from harness.scenario.model import READS, Load, Role
 from lab.base.units import parse_size
 from lab.guest.steps.device import device
 from lab.guest.steps.setting import CGROUPS, Cgroup
 from lab.topology.model import Topology
 
 FIO_SEEDS = 1 << 31
-_READS = {"read", "randread"}
 
 
 def job_file(load: Load, topology: Topology, seed: int) -> str:
@@ -31,7 +30,7 @@ def job_file(load: Load, topology: Topology, seed: int) -> str:
 
 def step_file(role: Role, topology: Topology, seed: int) -> str:
     """The job file of a step before a load: once over its size, and what it wrote is on the disk when it ends."""
-    synced = (("end_fsync", "1"),) if role.rw not in _READS else ()
+    synced = (("end_fsync", "1"),) if role.rw not in READS else ()
     sections = [_section("global", chain(_global_options(seed), synced))]
     sections += [_section(role.name, _role_options(part, topology, "")) for part in role.apart()]
     return "\n".join(sections)
@@ -126,7 +125,7 @@ def _role_options(role: Role, topology: Topology, group: str) -> Iterator[tuple[
     if "verify" in options:
         # Readers count bad blocks and go on. A time-based window does not end at a block after which everything that
         # was written could be read back.
-        yield ("continue_on_error", "verify") if role.rw in _READS else ("do_verify", "0")
+        yield ("continue_on_error", "verify") if role.rw in READS else ("do_verify", "0")
 
 
 def _extent(role: Role, topology: Topology, options: dict[str, str]) -> Iterator[tuple[str, str]]:

@@ -85,7 +85,7 @@ def _read(node: strict.Node, path: Path, search: Path, problems: strict.Problems
     arms = read_arms(row, near=path.parent)
     check_carried(row, arms, loads)
     check_lost(row, arms, loads)
-    known = known_names(row, {name: arm.topology for name, arm in arms.items()})
+    known = known_names(row, {name: arm.topology for name, arm in arms.items()}, loads.values())
     clock, seeds, windows = read_clock(row, loads)
     values: dict[str, Any] = {
         "name": name,

@@ -5,13 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from harness.scenario import schema
 from harness.scenario.fio import CGROUP_FILES
-from harness.scenario.model import MIXED, PERCENT, Arm, Clock, Load, Role, mean_size
+from harness.scenario.model import MIXED, PERCENT, READS, Arm, Clock, Load, Role, mean_size
 from lab.base.units import show_time
 from lab.topology.model import Loss
 from lab.yaml.fields import Row
 
 _SYNCHRONOUS = {"psync", "sync"}
-_READS_ONLY = {"read", "randread"}
 _RANDOM = {"randread", "randwrite", "randrw"}
 _ONLY_RANDOM = ("norandommap", "random_distribution")
 _ONLY_WRITES = ("create", "fsync", "fdatasync", "overwrite", "sync", "zero_buffers")
@@ -117,7 +116,7 @@ def _together(role: Role) -> Iterator[tuple[str, str, str]]:
             yield key, f"{role.ioengine} does not have it", "write ioengine: io_uring"
         if key in _ONLY_RANDOM and role.rw not in _RANDOM:
             yield key, f"rw: {role.rw} is not random", f"remove {key}"
-        if key in _ONLY_WRITES and role.rw in _READS_ONLY:
+        if key in _ONLY_WRITES and role.rw in READS:
             yield key, f"rw: {role.rw} does not write", f"remove {key}"
 
 

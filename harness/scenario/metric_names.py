@@ -56,6 +56,9 @@ INTERRUPTS = "interrupts"
 """Interrupts of the role's controllers; ``interrupts.cpu0`` ... are those taken by one CPU."""
 BUSIEST = "paths.busiest"
 """The busiest LUN's share of the requests below a role's devices: 1 for one path in use, 0.5 for two used equally."""
+HITS = "page_cache.hits"
+"""Share of the bytes read by a buffered role that its device did not read: 0 where read-ahead and metadata make that as
+much or more. /proc/diskstats have the ramp and fio's bytes do not, so only those have it that ``Load.tells_hits``."""
 BAD_BLOCKS = "verify.bad"
 """Blocks that a role with `verify` read and that were not what had been written there."""
 PLACES = {"node": "node", "slot.lanes": "max_link_width", "slot.gts": "max_link_speed"}
@@ -106,6 +109,7 @@ METRICS: Mapping[str, Metric] = {
         for counter in COUNTERS
     },
     BUSIEST: Metric("", more_is_better=False, basis=Basis.OTHER),
+    HITS: Metric("", more_is_better=True, basis=Basis.OTHER),
     BAD_BLOCKS: Metric("", more_is_better=False, basis=Basis.OTHER),
     INTERRUPTS: Metric("", more_is_better=False, basis=Basis.COUNT),
     **{
@@ -120,7 +124,7 @@ METRICS: Mapping[str, Metric] = {
 GUEST, LUN, HOST = "guest", "lun", "host"
 """What an operand may name in place of a role: ``arm.load.lun.NAME.tags.mean``, ``arm.load.guest.cpu.idle``."""
 IDLE = "cpu.idle"
-SHARES = frozenset({SEEKS, BUSIEST, IDLE})
+SHARES = frozenset({SEEKS, BUSIEST, HITS, IDLE})
 """At most 1, as those of ``SAMPLED`` that end in ``none``."""
 SAMPLED: Mapping[str, tuple[str, ...]] = {
     LUN: (

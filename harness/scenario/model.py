@@ -38,8 +38,9 @@ class Unseen(StrEnum):
     DRIVER = "other-driver"
 
 
+READS = frozenset({"read", "randread"})
 MIXED = frozenset({"rw", "readwrite", "randrw"})
-"""Values of ``rw`` that both read and write."""
+"""Values of ``rw`` that only read, and that both read and write."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,11 @@ class Load:
         if count == 1:
             return (self,)
         return tuple(replace(self, name=f"{self.name}.{number}") for number in range(1, count + 1))
+
+    def tells_hits(self, role: Role) -> bool:
+        """Whether its disks read what the buffered ``role`` lacks in the page cache, within its window, and no more."""
+        others = {disk for other in self.roles.values() if other.name != role.name for disk in other.disks}
+        return role.rw in READS and not (role.direct or self.ramp or others.intersection(role.disks))
 
     def apart(self) -> "Load":
         """The same I/O with one role for each disk."""

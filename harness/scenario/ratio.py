@@ -7,12 +7,13 @@ An operand is a number, ``arm.load.role.metric``, a sampled figure (``arm.load.l
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.scenario.metric_names import (
     GUEST,
+    HITS,
     HOST,
     IDLE,
     LOCKS,
@@ -30,9 +31,11 @@ from harness.scenario.model import (
     Claim,
     Condition,
     Control,
+    Load,
     Operand,
     Ratio,
     Reproduction,
+    Role,
     Scenario,
 )
 from lab.kernels.release import RangeError
@@ -83,26 +86,37 @@ _SHAPE = "arm.load.role.metric"
 class Names:
     """The names that an operand may use: the arms, and the roles of each load.
 
-    ``mixed`` are the (load, role) that both read and write: fio counts the two separately, and their percentiles cannot
-    be combined. ``tried`` are the settings under ``try:`` of each arm. ``sampled`` are the LUNs and hosts of each arm,
-    as ``sampled_names`` returns them.
+    ``lacking`` has the metrics that a (load, role) does not have, each with the reason. ``tried`` are the settings
+    under ``try:`` of each arm. ``sampled`` are the LUNs and hosts of each arm, as ``sampled_names`` returns them.
     """
 
     arms: tuple[str, ...]
     loads: Mapping[str, tuple[str, ...]]
-    mixed: frozenset[tuple[str, str]] = frozenset()
+    lacking: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
     tried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sampled: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
 
 def names_of(scenario: Scenario) -> Names:
-    roles = [(load, role) for load in scenario.loads.values() for role in load.roles.values()]
     return Names(
         tuple(scenario.arms),
         {load.name: tuple(load.roles) for load in scenario.loads.values()},
-        frozenset((load.name, role.name) for load, role in roles if role.rw in MIXED),
+        lacking(scenario.loads.values()),
         sampled={name: sampled_names(arm.topology) for name, arm in scenario.arms.items()},
     )
+
+
+def lacking(loads: Iterable[Load]) -> Mapping[tuple[str, str], Mapping[str, str]]:
+    """The metrics that each (load, role) does not have, each with the reason."""
+    return {(load.name, role.name): dict(_lacking(load, role)) for load in loads for role in load.roles.values()}
+
+
+def _lacking(load: Load, role: Role) -> Iterator[tuple[str, str]]:
+    if role.rw in MIXED:
+        # Percentiles of two distributions cannot be combined.
+        yield from ((name, "fio counts its reads and writes apart") for name in METRICS if METRICS[name].percentile)
+    if not load.tells_hits(role):
+        yield HITS, "it is known of a buffered role that only reads, from a disk of its own, with ramp: 0s"
 
 
 def sampled_names(topology: Topology) -> Mapping[str, tuple[str, ...]]:
@@ -204,10 +218,10 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
         if (entry.bounded or kind != BOUND) and (name not in SHARING or name in guest)
     ]
     what = "metric with a bound:" if kind == BOUND else "metric"
-    if (load, role) in known.mixed:
-        metrics = [name for name in metrics if not METRICS[name].percentile]
-        what = "metric of a role that reads and writes:"
-    _check_name(offset + len(arm) + len(load) + len(role) + 3, what, metric, metrics)
+    after += len(role) + 1
+    _check_name(after, what, metric, metrics)
+    if why := known.lacking.get((load, role), {}).get(metric):
+        raise ExpressionError(after, f"role {role} of load {load} has no {metric}: {why}")
     return arm, load, role, metric
 
 

@@ -6,7 +6,7 @@ In a page the text above ``MARK`` is written by hand, and the rest is generated.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.scenario.metric_names import GUEST, IDLE, METRICS, SAMPLED
+from harness.scenario.metric_names import METRICS
 from harness.scenario.schema import SCENARIO, TopologyRef
 from lab.topology.fields import TOPOLOGY_RECORD
 from lab.topology.ranges import NamedRanges
@@ -94,20 +94,13 @@ def _facts(field: Field) -> Sequence[str]:
 
 
 def _metrics() -> str:
-    """A row for the metrics of one kind that share unit and direction, and the sampled figures of a part in one row."""
+    """A row for the metrics of one kind that share unit and direction."""
     rows: dict[Sequence[str], list[str]] = {}
     for name, metric in METRICS.items():
         facts = (metric.unit, "more" if metric.more_is_better else "less", "yes" if metric.bounded else "")
         rows.setdefault((name.partition(".")[0], *facts), []).append(f"`{name}`")
     metrics = [(", ".join(names), *facts) for (_, *facts), names in rows.items()]
-    sampled = [(f"`arm.load.{GUEST}.{IDLE}`",)]
-    sampled += [
-        (", ".join(f"`arm.load.{part}.NAME.{figure}`" for figure in figures),) for part, figures in SAMPLED.items()
-    ]
-    return (
-        f"## Metrics of a role\n\n{_table(('metric', 'unit', 'better', 'has a bound'), metrics)}\n"
-        f"## Sampled figures\n\n{_table(('operand',), sampled)}"
-    )
+    return f"## Metrics of a role\n\n{_table(('metric', 'unit', 'better', 'has a bound'), metrics)}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -13,14 +13,14 @@ from harness.metrics.figures import PER_IO, figures_of
 from harness.metrics.node import MeasurementError
 from harness.metrics.occupancy import read_samples
 from harness.metrics.readback import devices, overridden, read_readback, repeat_counts, tried_counts
-from harness.scenario.metric_names import COUNTED_ON, COUNTERS, GUEST, IDLE, METRICS
-from harness.scenario.model import Arm, Status
+from harness.scenario.metric_names import COUNTED_ON, COUNTERS, GUEST, HITS, IDLE, METRICS
+from harness.scenario.model import Arm, Role, Status
 from lab.guest.steps.setting import Try
 from lab.realise.stacks import steps
 from lab.topology.model import Stack, StackKind
 from lab.topology.settings import apply_try
 from tests.unit.analysis_samples import SOLO, TOGETHER, load, null_topology, role
-from tests.unit.store_samples import files, record, sampled
+from tests.unit.store_samples import files, fio_result, record, sampled
 
 ROW = "   8       0 sda {} 7 800 40 20 3 160 10 0 30 50 0 0 0 0 0 0"
 
@@ -182,6 +182,39 @@ def test_a_role_on_several_disks_has_the_sum_of_their_counters_and_each_counter_
     measured = {metric for _, _, metric in figures if metric.startswith(tuple(f"{where}." for where in COUNTED_ON))}
     assert measured == {f"{where}.{counter}" for where in COUNTED_ON for counter in COUNTERS}
     assert measured <= set(METRICS)
+
+
+@pytest.mark.parametrize(
+    ("sectors", "settings", "hits"),
+    [
+        (200, "", 0.75),
+        (0, "", 1.0),
+        (900, "", 0.0),
+        (200, "queue.iostats[fast]\t/sys/block/nullb0/queue/iostats\t0", None),
+    ],
+)
+def test_hits_are_the_bytes_that_the_device_did_not_read(sectors: int, settings: str, hits: float | None) -> None:
+    """The recorded job read 409,600 bytes, which are 800 sectors. Where vol counts nothing, its members do."""
+    rows = "".join(f" 252 {n} nullb{n} 9 0 {{}} 0 0 0 0 0 0 0 0\n" for n in range(3))
+    stacked = replace(null_topology(), stacks={"vol": Stack("vol", StackKind.STRIPE, ("fast", "slow"), chunk=4096)})
+    reader, slow = replace(role("fast", "fast"), direct=False), role("slow", "slow")
+
+    def of(*roles: Role, ramp: int = 0, own: int = 0) -> float | None:
+        measured = {name: data for name, data in files().items() if not name.endswith("samples.json")}
+        measured["readback"] += f"device\t/lab/vol\tnullb2\n{settings}".encode()
+        measured["together.json"] = fio_result({each.name: 95.0 for each in roles})
+        for when, counted in (("before", (0, 0, 0)), ("after", (sectors, 0, own))):
+            measured[f"together.{when}"] = ("== /proc/diskstats\n" + rows.format(*counted)).encode()
+        figures = figures_of(measured, stacked, (replace(load("together", *roles), ramp=ramp),))
+        return figures.get(("together", "fast", HITS))
+
+    assert of(reader, slow) == hits
+    assert of(replace(reader, disks=("vol",))) == hits
+    assert of(replace(reader, disks=("vol",)), own=400) == (None if settings else 0.5)
+    assert of(reader, slow, ramp=1) is None
+    assert of(reader, role("slow", "vol")) is None
+    assert of(replace(reader, direct=True), slow) is None
+    assert of(replace(reader, rw="randrw"), slow) is None
 
 
 @pytest.mark.parametrize("name", [name for name in files() if name != "kmsg" and not name.endswith("samples.json")])

@@ -286,10 +286,42 @@ def test_a_mix_of_reads_and_writes_has_no_percentiles_and_one_of_clocks_is_refus
     text = GOOD.replace("shared.lopsided.hog.iops", "shared.lopsided.hog.clat.p99")
     load(text, tmp_path)
     found = mistakes(text.replace("disk: p0, rw: randread", "disk: p0, rw: randrw"), tmp_path)
-    assert "no metric of a role that reads and writes: clat.p99" in found
+    assert "role hog of load lopsided has no clat.p99: fio counts its reads and writes apart" in found
     (tmp_path / "mine.yaml").write_text(RIG.replace("driver: tcm_loop", "driver: megasas"))
     found = mistakes(GOOD.replace("topology: neighbours", "topology: ./mine.yaml"), tmp_path)
     assert "topology rig: megasas: QEMU devices complete in host time" in found
+
+
+HITS = """\
+scenario: t
+title: A test
+schema: 1
+topology: ./mine.yaml
+queue: {scheduler: none}
+window: {ramp: 0s, runtime: 8s}
+arms: {one: {}}
+loads:
+  both:
+    reader: {disk: p0, rw: randread, bs: 4k, iodepth: 1, ioengine: psync, direct: false}
+    other: {disk: p1, rw: randread, bs: 4k, iodepth: 1}
+claims:
+  - {that: much is cached, ratio: one.both.reader.page_cache.hits, expect: ">= 0.5"}
+controls:
+  - {that: it can fail, ratio: one.both.other.iops, expect: "<= 9"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [("direct: false", "direct: true"), ("randread", "randwrite"), ("ramp: 0s", "ramp: 1s"), ("p1", "p0")],
+)
+def test_hits_in_the_page_cache_are_told_by_readers_whose_disk_reads_for_them_alone(
+    was: str, now: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.yaml").write_text(RIG.replace("rate: 1 MB/s", "service: 1ms"))
+    load(HITS, tmp_path)
+    found = mistakes(HITS.replace(was, now, 1), tmp_path)
+    assert "role reader of load both has no page_cache.hits: it is known of a buffered role" in found
 
 
 def test_a_long_list_of_mistakes_is_cut_and_counted(tmp_path: Path) -> None:
