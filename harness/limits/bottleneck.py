@@ -114,7 +114,7 @@ def bottleneck(arm: Arm, load: Load, uses: Sequence[LoadUse], bw: Mapping[str, f
         binding = next((element for element in ordered if element.binds), None)
         if role and reached and not binding and reached >= DELIVERED and ordered[-1].share:
             # Whose requests a LUN holds is not known. A role at its bound, with nothing full, has its own depth there.
-            binding = replace(ordered[-1], share=min(1.0, reached), figure=f"{100 * reached:.0f} % of its bound")
+            binding = replace(ordered[-1], share=reached, figure=f"{100 * reached:.0f} % of its bound")
             ordered[-1] = binding
         return Bottleneck(arm.name, name, binding, tuple(ordered), reached)
 

@@ -68,6 +68,9 @@ class Element:
     figure: str
     counted: bool = True
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "share", min(1.0, self.share))
+
     @property
     def label(self) -> str:
         return self.kind.format(in_ranges(self.names))
@@ -214,7 +217,7 @@ def _buckets(topology: Topology, load: Load, way: _Way, bw: Mapping[str, float])
     for group, binds in _halves(own, {name for name, share in shares.items() if share >= SATURATED}):
         most = max(shares[name] for name in group)
         says = f"its token bucket at {_percents([shares[name] for name in group])}"
-        yield Element(ElementKind.DISK, group, min(1.0, most), binds, says)
+        yield Element(ElementKind.DISK, group, most, binds, says)
 
 
 def _limits(arm: Arm, load: Load, own: Load, bw: Mapping[str, float]) -> Iterator[Element]:
@@ -240,7 +243,7 @@ def _limits(arm: Arm, load: Load, own: Load, bw: Mapping[str, float]) -> Iterato
         share, says = max(shares[name] for name in group)
         known = binds or share < _SLICES
         says += "" if known else ", not modelled"
-        yield Element(ElementKind.LIMIT, group, min(1.0, share), binds, says, known)
+        yield Element(ElementKind.LIMIT, group, share, binds, says, known)
     turns = [f"role.{role.name}.io_weight" for role in own.roles.values() if "io_weight" in role.options]
     if arm.queue.get("scheduler") == "bfq" and len(load.apart().roles) > 1:
         turns.append("queue.scheduler bfq")
@@ -260,7 +263,7 @@ def _pace(load: Load, bw: Mapping[str, float]) -> Iterator[Element]:
     kept = {name: share for name, (share, least) in shares.items() if share >= least}
     if paced := {name: share for name, (share, _) in shares.items() if share}:
         says = f"{_percents(list(paced.values()))} of the pace that rate, rate_iops or thinktime set"
-        yield Element(ElementKind.PACE, tuple(paced), min(1.0, max(paced.values())), len(kept) == len(shares), says)
+        yield Element(ElementKind.PACE, tuple(paced), max(paced.values()), len(kept) == len(shares), says)
 
 
 def _of_pace(role: Role, bw: float) -> tuple[float, float]:
@@ -378,14 +381,14 @@ def _host(tags: _Tags, use: LoadUse, luns: Sequence[str]) -> Element:
         if use.luns[fullest].mean / tags.fair > share:
             share, waited_for = use.luns[fullest].mean / tags.fair, True
             says = f"{fullest}'s part of {tags.can_queue}: {_says_held(use.luns[fullest], tags.fair)}"
-    return Element(ElementKind.HOST_QUEUE, (tags.host,), min(1.0, share), waited_for and share >= FULL, says)
+    return Element(ElementKind.HOST_QUEUE, (tags.host,), share, waited_for and share >= FULL, says)
 
 
 def _lun(name: str, tags: _Tags, use: LoadUse) -> Element:
     held = use.luns[name]
     share = held.mean / tags.own
     binds = share >= FULL and tags.own < tags.can_queue and tags.demand[name] > tags.own
-    return Element(ElementKind.LUN_DEPTH, (name,), min(1.0, share), binds, _says_held(held, tags.own))
+    return Element(ElementKind.LUN_DEPTH, (name,), share, binds, _says_held(held, tags.own))
 
 
 def _sum_of_means(all_held: Iterable[Held]) -> Held:
@@ -408,7 +411,7 @@ def _iodepth(
         return Element(ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=says)
     depth = sum(role.iodepth for role in roles)
     held = sum(use.luns[lun].mean for lun in {lun for role in roles for lun in topology.leaves(role.disk)})
-    share = min(1.0, held / depth)
+    share = held / depth
     says = f"{held:.3g} of {depth} requests at the devices"
     if unknown:
         return Element(ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=f"{says}, or waiting for links")
