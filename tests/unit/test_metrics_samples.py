@@ -61,7 +61,7 @@ def test_samples_of_a_boot() -> None:
 
 def test_times_of_the_cpu_are_in_ns_and_in_ticks_of_older_labs() -> None:
     passed = json.loads(SAMPLES)["cpu"]
-    for resolution in (1, 10_000_000):
+    for resolution in (1, 2, 10_000_000):
         times = {"elapsed": passed["ticks"] * 10**7, "idle": passed["idle"] * 10**7, "resolution": resolution}
         assert samples(changed(SAMPLES, "cpu", to=times)) == replace(samples(), in_ticks=resolution > 1)
     exact = samples(changed(SAMPLES, "cpu", to={"elapsed": 20 * 10**9, "idle": 5 * 10**9 + 1, "resolution": 1}))

@@ -150,3 +150,20 @@ def test_a_program_is_loaded_at_a_page_and_its_blocks_are_whole() -> None:
         (found,) = find_images((block(base + 0x1000, LONG),), [image("fio", LONG)]).values()
         assert found.base == base
     assert find_images((block(0x1010, LONG[16:] + b"\x90"),), [image("fio", LONG)]) == {}
+
+
+def test_a_block_belongs_to_the_program_that_has_most_of_its_neighbours_and_the_longest_block_decides_first() -> None:
+    long, short, other = block(0x1000, LONG), block(0x1020, OTHER[:8]), block(0x1028, OTHER[8:16])
+    whole, parts = image("a", LONG + OTHER[:8]), image("b", OTHER[:16], address=0x1020)
+    found = find_images((other, short, long), [whole, parts])
+    assert {each: mapped.image.name for each, mapped in found.items()} == {long: "a", short: "a"}
+    alone = image("c", LONG)
+    for images in ([alone, whole], [whole, alone]):
+        found = find_images((long, short), images)
+        assert {mapped.image.name for mapped in found.values()} == {"a"}
+
+
+def test_code_at_the_first_symbol_is_its_and_code_below_it_has_no_name() -> None:
+    nodes = tuple(CallNode(3 + at, 0, address, 1, 1) for at, address in enumerate((0xFFF, 0x1000)))
+    found = nodes_of(CountedWindow(2, 0, nodes, (), {}), SYMBOLS, [])
+    assert [node.function.name for node in found] == [NO_NAME, "submit"]

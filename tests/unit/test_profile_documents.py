@@ -5,6 +5,7 @@ The sums are small: BEFORE has 100 I/Os and AFTER 200, so that a count of 1,650 
 In AFTER ``sort`` is within ``insert``, ``get_tag`` in two parts, ``old_*`` are gone, ``new_*`` are new.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -12,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.profile.differential import differential, one_sided
-from harness.profile.formats import write_profiles
+from harness.profile.differential import differential, frames_of, one_sided
+from harness.profile.formats import speedscope, write_profiles
 from harness.profile.lines import Side, lines_text, listed_functions
 from harness.profile.mail import differential_lines, function_lines, most_expensive, profile_lines
 from harness.profile.model import Code
@@ -185,3 +186,27 @@ def test_twelve_lines_of_a_function_are_shown() -> None:
     assert text[0] == "submit: 120 instructions per I/O, by line"
     assert [line.split()[0] for line in text[1:14]] == [*(f"+{number}" for number in range(15, 3, -1)), "+6"]
     assert text[13].endswith("3 other lines")
+
+
+def test_a_function_without_neighbours_is_said_to_have_none() -> None:
+    chain = profile("kernel;entry 1 100\nkernel;entry;submit 1 100\nkernel;alone 1 100\n")
+    absent = [": not executed" in function_lines([chain], name)[2] for name in ("entry", "submit", "alone")]
+    assert absent == [False, False, True]
+
+
+def test_a_mail_names_what_a_function_took_in_and_the_side_of_a_path() -> None:
+    took = differential(profile("kernel;host 1 5000\n"), profile("kernel;host 1 1000\nkernel;host;callee 1 4000\n"))
+    assert any(line.endswith("host with callee") for line in differential_lines(took))
+    # Half an instruction for each I/O, of one in all.
+    half = differential(profile("kernel;entry 1 100\n"), profile("kernel;entry 1 50\nkernel;entry;new 1 50\n"))
+    assert any("only after: kernel>entry>new" in line for line in differential_lines(half))
+    back = differential(half.after, half.before)
+    assert any("only before: kernel>entry>new" in line for line in differential_lines(back))
+
+
+def test_a_path_without_instructions_is_no_frame_and_no_sample() -> None:
+    called = profile("kernel;entry 1 100\nkernel;entry;empty 5 0\n")
+    (context,) = frames_of([called]).below.values()
+    assert context.below["entry"].below == {}
+    (sampled,) = json.loads(speedscope(called))["profiles"]
+    assert sampled["weights"] == [100]
