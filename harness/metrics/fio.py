@@ -34,7 +34,6 @@ def read_fio(
     that failed, and when no job did any I/O.
     """
     document = Node(parse(_COMPLAINTS.sub(b"", data), file), file, "")
-    document.text("fio version")
     figures: dict[str, dict[str, float]] = {}
     for job in document.nodes("jobs"):
         name = job.text("jobname")

@@ -340,3 +340,19 @@ def test_a_policy_of_paths_is_no_limit_of_the_devices() -> None:
     moved = {"r": 400.0 * MB}
     assert shares_of_bound(arm, window, moved)[0] == pytest.approx(2.0)
     assert shares_of_bound(arm, window, moved, devices=True)[0] == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(("ncq", "choices"), [(1, 1), (4, 4), (32, 8)])
+def test_streams_on_one_disk_take_turns_of_what_it_may_choose(ncq: int, choices: int) -> None:
+    """Each turn is one seek, then as many requests of 16 KiB as the disk chooses from; a bound is that of one stream."""
+    disks = {"d": Disk("d", GIB, rate=80 * MB, seek=4 * MS, rotation=8 * MS, ncq=ncq)}
+    first, second = (replace(role(name, "d", 8, 16 * KIB), rw="read") for name in "ab")
+    turn = 0.004 + 0.008 / (1 + choices) + choices * 16 * KIB / (80 * MB)
+    both = load("l", first, second)
+    assert bound(topology(disks), both, first, "iops") == pytest.approx(choices / turn)
+
+
+def test_a_share_of_what_nothing_bounds_is_not_known() -> None:
+    cached = replace(role("r", "d0"), direct=False, options={"invalidate": "0"})
+    with pytest.raises(Misuse, match="nothing bounds r: the page cache may have its blocks"):
+        shares_of_bound(Arm("a", topology(disks(80)), {}, {}), load("l", cached), {"r": 1.0})
