@@ -23,7 +23,7 @@ def folded_stacks(profile: Profile) -> str:
     The format has no comments, so the first line is a note that counts nothing.
     """
     counts = _paths(profile)
-    return f"{BLIND} 0\n" + "".join(f"{_fold(path)} {counts[path]}\n" for path in sorted(counts) if counts[path])
+    return f"{BLIND} 0\n" + "".join(f"{_fold(path)} {counts[path]}\n" for path in sorted(counts))
 
 
 def differential_stacks(before: Profile, after: Profile) -> str:
@@ -41,7 +41,7 @@ def _paths(profile: Profile) -> Mapping[CallPath, int]:
     counts = Counter[CallPath]()
     for stack, node in zip(profile.stacks, profile.nodes, strict=True):
         counts[stack] += node.instructions
-    return counts
+    return +counts
 
 
 def _fold(path: CallPath) -> str:
@@ -52,7 +52,7 @@ def speedscope(profile: Profile) -> str:
     """speedscope's JSON (https://www.speedscope.app/file-format-schema.json): a sample for each call path."""
     functions = sorted(profile.costs)
     numbers = {function: number for number, function in enumerate(functions)}
-    paths = [(path, count) for path, count in sorted(_paths(profile).items()) if count]
+    paths = sorted(_paths(profile).items())
     name = f"{profile.head.scenario} {profile.head.cell} {profile.head.release}, instructions. {BLIND}"
     return json.dumps(
         {

@@ -131,7 +131,7 @@ def profile_of(lab: Lab, run: RunFolder, cell: ProfiledCell, kernel: Kernel, *, 
         return profile
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        boot = Path(tempfile.mkdtemp(prefix="boot-", dir=folder))
+        boot = Path(tempfile.mkdtemp(dir=folder))
     profiled = profile_boot(lab, kernel, arm.topology, job, boot, phase_seen=phase_seen)
     save_boot(profiled.record)
     if profiled.record.digest != record.digest:

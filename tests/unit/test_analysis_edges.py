@@ -216,6 +216,8 @@ def test_warnings_of_the_kernel_are_quoted_up_to_three(warnings: int, shown: str
     )
     hung = measured(arm, 1, replace(record, outcome=Outcome.HANG, detail=""), [], release="6.1")
     assert hung.reasons == ("the kernel hung after it was ready",)
+    said = measured(arm, 1, replace(record, outcome=Outcome.HANG, detail="in step 3"), [], release="6.1")
+    assert said.reasons == ("the kernel hung after it was ready: in step 3",)
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,8 @@ def test_more_rounds_grow_with_the_scatter_and_end_where_none_would_do() -> None
     assert quiet is not None
     assert busy is not None and quiet < busy < 64
     assert wanted(2.0) is None
+    # As many rounds more as there are would not be more.
+    assert more_rounds([0.99, 1.01] * 6, Bound("", 0.5, None)) == 1
 
 
 def test_one_more_run_of_that_length_decides_four_times_of_five() -> None:

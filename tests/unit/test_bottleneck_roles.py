@@ -14,7 +14,7 @@ from harness.report.terminal.bottleneck import folded_lines, sentences
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Role
 from lab.topology.model import Link
-from tests.unit.bottleneck_samples import each, held, scenario, use
+from tests.unit.bottleneck_samples import disks, each, held, named, scenario, use
 from tests.unit.test_bottleneck import TWO, bucket_load
 
 
@@ -115,6 +115,8 @@ def test_io_max_limits_its_role_and_the_other_one_has_a_name_of_its_own(rw: str,
     ]
     assert [part.reached for part in found.roles] == [pytest.approx(iops / 1000), pytest.approx(0.99)]
     assert found.roles[1].figure.startswith("99 % of its bound; ")
+    assert found.roles[1].elements[-1] == found.roles[1].binding
+    assert {element.kind for element in found.roles[1].elements} >= {ElementKind.CPU, ElementKind.HOST_QUEUE}
     # 63,000 of the 64,000 that the tags allow; but requests of the page cache are not fio's.
     load = replace(load, roles={**load.roles, "other": replace(load.roles["other"], direct=False)})
     found = bottleneck(arm, load, [ONE], {"one": iops * 4096, "other": 63_000 * 4096})
@@ -302,3 +304,19 @@ def test_each_job_of_a_role_pauses_by_itself() -> None:
     idle = replace(TWO, luns={name: held(1) for name in TWO.luns}, hosts={"loop": held(2)})
     for iops, label in ((100, "role.hog.pace"), (98, NOTHING)):
         assert bottleneck(arm, replace(load, roles={"hog": both}), [idle], {"hog": iops * 4096}).label == label
+
+
+@pytest.mark.parametrize(("key", "rw", "share"), [("write_iops", "randwrite", 1.0), ("read_bps", "randread", 1.0)])
+def test_each_word_of_blk_throttle_is_of_its_direction_and_unit(key: str, rw: str, share: float) -> None:
+    of = load_scenario("low-iops-limit", search=SCENARIOS)
+    limit = 100 * (4096 if key.endswith("bps") else 1)
+    arm = replace(of.arms["hundred"], queue={f"throttle/{key}": str(limit)})
+    load = of.loads["read"]
+    load = replace(load, roles={"reader": replace(load.roles["reader"], rw=rw)})
+    found = bottleneck(arm, load, [ONE], {"reader": 100 * 4096})
+    assert found.binding and (found.label, found.binding.share) == (f"queue.throttle.{key}", share)
+
+
+def test_paths_that_all_have_room_are_no_fault_of_the_selector() -> None:
+    idle = use({"f0": 1, "s0": 1}, disks=disks(1, 0.2), links={"fast": 0.2, "slow": 0.2})
+    assert named("selector", "round-robin.stream", idle).label == NOTHING

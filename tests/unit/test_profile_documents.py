@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.profile.differential import differential, frames_of, one_sided
-from harness.profile.formats import speedscope, write_profiles
+from harness.profile.formats import folded_stacks, speedscope, write_profiles
 from harness.profile.lines import Side, lines_text, listed_functions
 from harness.profile.mail import differential_lines, function_lines, most_expensive, profile_lines
 from harness.profile.model import Code
@@ -210,3 +210,4 @@ def test_a_path_without_instructions_is_no_frame_and_no_sample() -> None:
     assert context.below["entry"].below == {}
     (sampled,) = json.loads(speedscope(called))["profiles"]
     assert sampled["weights"] == [100]
+    assert folded_stacks(called).splitlines()[1:] == ["kernel;entry 100"]

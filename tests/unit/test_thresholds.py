@@ -266,7 +266,8 @@ def test_the_stored_data_are_those_of_the_command() -> None:
     assert stored == document(found, stored["claims"], stored["kernel"])
     assert {"cpu.per_io, CPU busy", "rate, one role", "rate, several roles", "counter, one role"} <= found.keys()
     assert evidence() == {name: one.usable() for name, one in found.items()}
-    assert evidence(DATA.with_name("none.json")) == {}
+    assert evidence(DATA.with_name("none.json")) == {} == claim_layouts(DATA.with_name("none.json"))
+    assert claim_layouts().keys() == stored["claims"].keys()
 
 
 def test_the_sample_has_the_arms_of_every_regression_and_relinks_what_they_do_not_execute() -> None:
