@@ -4,17 +4,19 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from harness.judge.cells import CellResult, Ensemble, _mean, agreed, compared, differences, ensemble_of, measured
 from harness.judge.claims import JudgedCondition, ReproductionVerdict
-from harness.judge.comparison import Change, Difference, changes, kind_of
-from harness.judge.thresholds import LEAST_ARMS, NullEvidence
+from harness.judge.comparison import Change, Difference, changes, changes_of_figures, kind_of
+from harness.judge.thresholds import LEAST_ARMS, NullEvidence, evidence
 from harness.judge.verdict import judge, verdict_document
 from harness.limits.filling import Flow, FlowElement, FlowKind, fill
 from harness.limits.limits import allowed, bound, fair_share
+from harness.metrics.node import MeasurementError, parse
 from harness.noise import Interval, finest_level, interval, more_rounds, scatter, stopping_rule
 from harness.scenario.model import Bound, Reproduction, Status
 from lab.base.errors import Misuse
@@ -332,3 +334,16 @@ def test_bounds_of_one_role_and_of_none() -> None:
     found = allowed(topology, TOGETHER)
     assert dict(found.rates) == pytest.approx({"fast": 32 / 0.004 * 4096, "slow": 32 / 0.4 * 4096})
     assert [limit.use for limit in found.limits] == pytest.approx([1, 1, 1, 0.5, 0.5])
+
+
+def test_a_boot_without_figures_gives_none_a_kind_and_no_other_arm_a_reason() -> None:
+    lost, (made,) = CellResult("none", 1, Status.ERROR, ("killed",), outcome=Outcome.LOST), cells("none", 95)
+    made, compare = replace(made, seed=2), partial(changes_of_figures, metrics=("iops",), exact=True, known=evidence())
+    assert [*compare([lost, made], [made])] == [*compare([made], [made])]
+    died = CellResult("red", 1, Status.FAIL, ("it oopsed",), outcome=Outcome.OOPS)
+    assert {change.reason for change in compare([died], [made])} == {"measured on one side only"}
+
+
+def test_what_is_no_json_is_quoted_with_its_first_60_bytes() -> None:
+    with pytest.raises(MeasurementError, match=f'it starts with "{{\ufffd{58 * "a"}"$'):
+        parse(b" {\xff" + 70 * b"a", "fio.json")

@@ -281,6 +281,8 @@ def test_an_arm_whose_count_the_kernel_changed_is_skipped_in_its_words(tmp_path:
     assert "round-robin of mp runs with repeat_count 1, not 100" in reason
     assert '"device-mapper: multipath round-robin: repeat_count > 1 is deprecated, using 1 instead"' in reason
     assert RR.strip() in reason
+    (torn,) = overridden({**sent, "kmsg": WARNING.encode() + b"\xff"}, TWO_PATHS)
+    assert torn == reason
 
 
 def test_an_arm_whose_count_is_effective_is_measured_and_a_missing_table_is_an_error(tmp_path: Path) -> None:

@@ -160,6 +160,7 @@ def test_a_boot_of_base_that_lacks_is_made_before_a_look_and_one_that_died_decid
     assert unmade(beside([*whole[:-1], not_run("red", 6)]))
     verdict = beside([*whole[:-1], dead])
     assert (verdict.status, unmade(verdict)) == (Status.ERROR, False)
+    assert not unmade(beside([*whole[:-2], not_run("none", 6), dead]))
 
 
 def test_the_document_and_the_report_have_the_interval() -> None:
