@@ -64,8 +64,8 @@ def implied(scenario: Scenario) -> Iterator[Refused]:
             by = "; ".join(other.ratio.text for place, other in enumerate(entries) if place in used)
             is_claim = isinstance(entry, Claim)
             index = number if is_claim else scenario.controls.index(entry)
-            section, what = (CLAIMS, "claim") if is_claim else (CONTROLS, "control")
-            message = f"this {what} holds whenever others of the file do: {by}"
+            section = CLAIMS if is_claim else CONTROLS
+            message = f"this {type(entry).__name__.lower()} holds whenever others of the file do: {by}"
             yield Refused(section, index, message, "remove it, or name a ratio that they leave open")
 
 

@@ -344,7 +344,7 @@ def test_a_policy_of_paths_is_no_limit_of_the_devices() -> None:
 
 @pytest.mark.parametrize(("ncq", "choices"), [(1, 1), (4, 4), (32, 8)])
 def test_streams_on_one_disk_take_turns_of_what_it_may_choose(ncq: int, choices: int) -> None:
-    """Each turn is one seek, then as many requests of 16 KiB as the disk chooses from; a bound is that of one stream."""
+    """A turn is one seek, then as many requests of 16 KiB as the disk chooses from; a bound is that of one stream."""
     disks = {"d": Disk("d", GIB, rate=80 * MB, seek=4 * MS, rotation=8 * MS, ncq=ncq)}
     first, second = (replace(role(name, "d", 8, 16 * KIB), rw="read") for name in "ab")
     turn = 0.004 + 0.008 / (1 + choices) + choices * 16 * KIB / (80 * MB)

@@ -2,6 +2,7 @@
 """Host time of a boot from bound and window, and the loads that dominate it."""
 
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
@@ -116,6 +117,7 @@ def test_arms_that_are_left_out_take_no_time_and_neither_does_the_wall_clock() -
     model = load_scenario("null-shared-tags", search=SCENARIOS)
     assert {cost.arm for cost in costs(model, ("half",))} == {"half"}
     assert boot_seconds(model, ("half",)) < boot_seconds(model)
+    assert boot_seconds(model) == pytest.approx(fmean(boot_seconds(model, (arm,)) for arm in model.arms))
     wall = replace(load_scenario("wall/nvme-63-tags", search=SCENARIOS), windows=3)
     assert costs(wall) == () == tuple(cost_lines(wall))
     windows = sum(load.ramp + load.runtime for load in wall.loads.values()) * wall.windows / 1e9

@@ -128,6 +128,10 @@ def test_controls_have_intervals_and_fewer_than_six_boots_decide_nothing() -> No
     results = both(GOOD_RATIOS)
     verdict = judge(model, results, None, SEEDS[:6], rule=RULE)
     assert not verdict.open
+    undecided = replace(MODEL, claims=(claim(optional=True),))
+    assert not judge(undecided, both(BROAD), None, SEEDS[:6], rule=RULE).open
+    same = replace(control(), ratio=claim().ratio, expect=claim().expect)
+    assert judge(replace(undecided, controls=(same,)), both(BROAD), None, SEEDS[:6], rule=RULE).open
     short = stopping_rule(2)
     results = [cell(arm, seed, 95) for seed in (1, 2) for arm in ARMS]
     verdict = judge_in_sequence(short, (1, 2), results, lambda seeds: judge(MODEL, results, None, seeds, rule=short))
