@@ -70,7 +70,7 @@ class GuestLoad:
 
     ``processes``: its jobs are processes instead of threads. ``lost`` are paths that fail meanwhile. ``prepare`` are
     steps before its files are laid out and the page cache is emptied (filesystems), ``warm`` those after it, and
-    ``patience`` is the time that both take at most.
+    ``patience`` is the time that both take at most. ``trace`` are ftrace events that its figures need.
     """
 
     name: str
@@ -82,6 +82,7 @@ class GuestLoad:
     prepare: tuple[Step, ...] = ()
     warm: tuple[Step, ...] = ()
     patience: int = 0
+    trace: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
     steps = [*recipe.devices(topology), *recipe.queue_settings(topology, job.queue), *job.cgroups]
     if job.inject and job.inject != LOSE_DISK:
         steps.append(Module("dm-mod"))
-    if job.trace:
+    if _traces(job):
         steps += tracing()
     steps += job.before
     for number, load in enumerate(job.loads):
@@ -174,8 +175,13 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         if load.lost:
             steps.append(recipe.losses(topology, load.name, load.lost))
         run_load = RunLoad(load.name, load.fio, watch_of(topology, load), load.processes)
-        steps += [TraceOn(job.trace), run_load, TraceOff(load.name)] if job.trace else [run_load]
+        events = (*job.trace, *load.trace)
+        steps += [TraceOn(events), run_load, TraceOff(load.name)] if events else [run_load]
     return (*steps, *job.after)
+
+
+def _traces(job: Job) -> bool:
+    return bool(job.trace) or any(load.trace for load in job.loads)
 
 
 def watch_of(topology: Topology, load: GuestLoad) -> Sampling | None:
@@ -248,7 +254,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
         work = (Confirm("kernel command line", "/proc/cmdline", command_line(spec)), *work)
     # Seconds of guest time in which a working guest finishes.
     deadline = 2 * (loads + len(job.loads) * (job.pause + job.phase)) // NANOSECONDS + _MARGIN
-    deadline = (deadline + (_TRACE_TIME if job.trace else 0)) * (_STARVED if own_devices else 1)
+    deadline = (deadline + (_TRACE_TIME if _traces(job) else 0)) * (_STARVED if own_devices else 1)
     complete = _complete(kernel, work, words)
     if processors.observed:
         complete = (*complete, *_sections(complete))

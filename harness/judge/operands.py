@@ -10,7 +10,7 @@ from harness.judge.cells import CellResult, Ensemble, worst
 from harness.limits.limits import arm_bound, shares_of_bound
 from harness.metrics.figures import KNOWN_IDLE, PER_IO
 from harness.noise import Rule
-from harness.scenario.metric_names import GUEST, IDLE, named_line
+from harness.scenario.metric_names import FOLIOS, GUEST, IDLE, named_line
 from harness.scenario.model import Operand, Ratio, Scenario, Status
 from harness.scenario.ratio import BASELINE, BOUND, NUMBER
 
@@ -130,6 +130,9 @@ def _cell_value(figure: Figure, seed: int, cells: Cells, where: str) -> float:
         raise Unavailable(Status.SKIP, f"{where}arm {figure.arm}: {what}")
     if value is None and figure.metric == PER_IO and _often_idle(figure.load, cell):
         what = "idle time is known in ticks only, which do not tell what an I/O costs a CPU that is often idle"
+        raise Unavailable(Status.SKIP, f"{where}arm {figure.arm}: {what}")
+    if value is None and figure.metric in FOLIOS:
+        what = "the kernel's trace does not say how large a folio is, which Linux 5.17 and later do"
         raise Unavailable(Status.SKIP, f"{where}arm {figure.arm}: {what}")
     if value is None or not math.isfinite(value):
         name = f"{figure.load}.{figure.role}.{figure.metric}"

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from harness.metrics.counters import CounterWindow, checked_inventory, controller_figures, read_window
 from harness.metrics.fio import bytes_read, read_fio
+from harness.metrics.folios import folio_figures
 from harness.metrics.node import MeasurementError, sent
 from harness.metrics.occupancy import Samples, occupancy_figures, read_handler, read_samples
 from harness.metrics.readback import FILE as READBACK
@@ -54,7 +55,8 @@ def figures_of(
             figures.update({(load.name, role, RESYNC): window.resync for role in load.roles})
         figures.update(_disk_figures(window, load, topology, block))
         figures.update(_hits(files, load, topology, figures))
-        figures.update(_hits(files, load, topology, figures))
+        if load.folios:
+            figures.update(folio_figures(files, load, block))
         figures.update(handled_figures(files, load, topology))
         if (name := f"{load.name}.samples.json") in files:
             samples = read_samples(files[name], name)

@@ -31,7 +31,7 @@ def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) 
             # Of several disks with a refusal for the same key, only the first is reported.
             refusals = [refusal for part in role.apart() for refusal in refused(part, together, arm)]
             if load is not None:
-                refusals += [refusal for part in role.apart() for refusal in _too_few_requests(part, load, arm)]
+                refusals += [refusal for part in role.apart() for refusal in _not_counted(part, load, arm)]
             for key, reason, remedy in {refusal[0]: refusal for refusal in reversed(refusals)}.values():
                 role_row.add(key, f"{key}: {reason}", remedy)
 
@@ -118,8 +118,12 @@ def _wrong_cpus(role: Role, arm: Arm) -> Iterator[tuple[str, str, str]]:
         yield "cpus", f"arm {arm.name} has {count} CPUs, and the role does not say which it runs on", "write cpus: 0"
 
 
-def _too_few_requests(role: Role, load: Load, arm: Arm) -> Iterator[tuple[str, str, str]]:
-    """Whether too few requests pass a QEMU throttle in a window to resolve a ratio."""
+def _not_counted(role: Role, load: Load, arm: Arm) -> Iterator[tuple[str, str, str]]:
+    """Whether its folios are not told apart, or too few requests pass a QEMU throttle in a window for a ratio."""
+    stack = arm.topology.stacks.get(role.disk)
+    # The files of btrfs have a device number that is not a disk's.
+    if load.folios and (stack is None or stack.type not in ("ext4", "xfs")):
+        yield "disk", f"the folios of {role.disk} are not counted, only those of files on ext4 and xfs", "remove folios"
     disk = arm.topology.disks.get(role.disk)
     if not arm.topology.emulated or disk is None or disk.rate is None:
         return

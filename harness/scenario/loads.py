@@ -43,7 +43,8 @@ def read_loads(row: Row) -> dict[str, Load]:
             _check_stagger(load_row, roles[name].values(), own["ramp"])
             losses = tuple(loss for item in load_row.get("lost", ()) if (loss := item.build(Loss)))
             prepare, warm = (tuple(_steps(load_row, key)) for key in schema.STEP_KEYS)
-            loads[name] = Load(name, roles[name], lost=losses, prepare=prepare, warm=warm, **own)
+            folios = load_row.get(schema.FOLIOS.name)
+            loads[name] = Load(name, roles[name], lost=losses, prepare=prepare, warm=warm, folios=folios, **own)
     return loads
 
 

@@ -59,6 +59,10 @@ BUSIEST = "paths.busiest"
 HITS = "page_cache.hits"
 """Share of the bytes read by a buffered role that its device did not read: 0 where read-ahead and metadata make that as
 much or more. /proc/diskstats have the ramp and fio's bytes do not, so only those have it that ``Load.tells_hits``."""
+LARGEST_FOLIO = 9
+"""The order of 2 MiB, the largest folio that filesystems get in the page cache (MAX_PAGECACHE_ORDER on x86)."""
+FOLIOS = ("folios", "folios.sectors", *(f"folios.order{order}" for order in range(LARGEST_FOLIO + 1)))
+"""Folios that the page cache got for files on the role's filesystem, their size, and how many have 2^N pages."""
 BAD_BLOCKS = "verify.bad"
 """Blocks that a role with `verify` read and that were not what had been written there."""
 PLACES = {"node": "node", "slot.lanes": "max_link_width", "slot.gts": "max_link_speed"}
@@ -110,6 +114,7 @@ METRICS: Mapping[str, Metric] = {
     },
     BUSIEST: Metric("", more_is_better=False, basis=Basis.OTHER),
     HITS: Metric("", more_is_better=True, basis=Basis.OTHER),
+    **{name: Metric(_counter_unit(name), more_is_better=False, basis=Basis.COUNT) for name in FOLIOS},
     BAD_BLOCKS: Metric("", more_is_better=False, basis=Basis.OTHER),
     INTERRUPTS: Metric("", more_is_better=False, basis=Basis.COUNT),
     **{

@@ -128,7 +128,7 @@ class Load:
 
     ``published`` is for how many ns the machine ran the test that it stands for, 0 where none is known. The roles of
     ``prepare`` run before it, one after another, each once over its size; then its files are laid out and the page
-    cache is emptied (filesystems), and the roles of ``warm`` run.
+    cache is emptied (filesystems), and the roles of ``warm`` run. ``folios``: those of its page cache are traced.
     """
 
     name: str
@@ -139,6 +139,7 @@ class Load:
     published: int = 0
     prepare: tuple[Role, ...] = ()
     warm: tuple[Role, ...] = ()
+    folios: bool = False
 
     def windows(self, count: int) -> tuple["Load", ...]:
         """The load once for each window of a boot, ``NAME.NUMBER`` if there are several."""

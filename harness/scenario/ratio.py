@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.scenario.metric_names import (
+    FOLIOS,
     GUEST,
     HITS,
     HOST,
@@ -117,6 +118,8 @@ def _lacking(load: Load, role: Role) -> Iterator[tuple[str, str]]:
         yield from ((name, "fio counts its reads and writes apart") for name in METRICS if METRICS[name].percentile)
     if not load.tells_hits(role):
         yield HITS, "it is known of a buffered role that only reads, from a disk of its own, with ramp: 0s"
+    if not load.folios:
+        yield from ((name, "they are counted in a load with folios: true") for name in FOLIOS)
 
 
 def sampled_names(topology: Topology) -> Mapping[str, tuple[str, ...]]:

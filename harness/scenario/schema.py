@@ -196,9 +196,10 @@ _STEPS = ListOf(ROLE, least=1, most=16)
 PREPARE = Field("prepare", _STEPS, "roles that run before it, one after another, each once over its size")
 WARM = Field("warm", _STEPS, "the same, after its files were laid out and the page cache was emptied (filesystems)")
 STEP_KEYS = (PREPARE.name, WARM.name)
-LOAD_KEYS = (WINDOW.name, LOST.name, *STEP_KEYS)
+FOLIOS = Field("folios", Flag(), "trace folios that its page cache gets, for figures folios.*", default=False)
+LOAD_KEYS = (WINDOW.name, LOST.name, *STEP_KEYS, FOLIOS.name)
 _IN = Field(rf"(?!({'|'.join(LOAD_KEYS)})$){NAME}", ROLE, "one role", label="ROLE")
-LOAD = Record((WINDOW, LOST, PREPARE, WARM), (_IN,))
+LOAD = Record((WINDOW, LOST, PREPARE, WARM, FOLIOS), (_IN,))
 MOST_ROLES = 32
 
 SCHEDULER = "scheduler"

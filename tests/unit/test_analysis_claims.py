@@ -152,6 +152,13 @@ def test_a_line_of_a_function_that_the_kernel_does_not_have_is_skipped() -> None
     assert judge(wanted, bare).status is Status.ERROR, "nothing was counted"
 
 
+def test_folios_whose_order_the_kernel_does_not_say_are_skipped() -> None:
+    wanted = scenario([claim(of=ratio("none.together.fast.folios.order0"))])
+    verdict = judge(wanted, cells("none", 1, 1, 1))
+    assert only(verdict).judgement.status is Status.SKIP
+    assert "does not say how large a folio is, which Linux 5.17 and later do" in only(verdict).sentence
+
+
 def test_a_cost_that_ticks_do_not_tell_is_skipped() -> None:
     wanted = scenario([claim(of=ratio("none.together.fast.cpu.per_io"))])
 

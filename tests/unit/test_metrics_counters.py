@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The figures of a cell from the files that its boot left: counters, sums, and repeat counts of path selectors."""
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from harness.metrics.figures import PER_IO, figures_of
 from harness.metrics.node import MeasurementError
 from harness.metrics.occupancy import read_samples
 from harness.metrics.readback import devices, overridden, read_readback, repeat_counts, tried_counts
-from harness.scenario.metric_names import COUNTED_ON, COUNTERS, GUEST, HITS, IDLE, METRICS
+from harness.scenario.metric_names import COUNTED_ON, COUNTERS, FOLIOS, GUEST, HITS, IDLE, METRICS
 from harness.scenario.model import Arm, Role, Status
 from lab.guest.steps.setting import Try
 from lab.realise.stacks import steps
@@ -215,6 +216,57 @@ def test_hits_are_the_bytes_that_the_device_did_not_read(sectors: int, settings:
     assert of(reader, role("slow", "vol")) is None
     assert of(replace(reader, direct=True), slow) is None
     assert of(replace(reader, rw="randrw"), slow) is None
+
+
+EVENT = "fio-129 [000] ..... 66.3397{number}: mm_filemap_add_to_page_cache: dev {dev} ino d pfn=0x313c ofs=0{order}"
+
+
+def traced(*events: tuple[str, str], kept: int | None = None) -> bytes:
+    lines = [EVENT.format(number=number, dev=dev, order=order) for number, (dev, order) in enumerate(events)]
+    header = f"# entries-in-buffer/entries-written: {len(events) if kept is None else kept}/{len(events)}   #P:1"
+    return gzip.compress("\n".join([header, *lines, ""]).encode(), mtime=0)
+
+
+def folios(trace: bytes) -> dict[str, float]:
+    counted = replace(TOGETHER, folios=True)
+    figures = figures_of(files() | {"trace.together.txt.gz": trace}, null_topology(), (counted,))
+    return {f"{role}.{metric}": value for (_, role, metric), value in figures.items() if metric in FOLIOS and value}
+
+
+def test_folios_are_counted_by_their_order_for_each_disk() -> None:
+    """Device 252:0 is that of fast; a page has 8 sectors."""
+    found = folios(traced(("252:0", " order=0"), ("252:0", " order=4"), ("252:0", " order=4"), ("0:5", " order=9")))
+    assert found == {"fast.folios": 3, "fast.folios.sectors": 264, "fast.folios.order0": 1, "fast.folios.order4": 2}
+    assert folios(traced()) == {}
+    assert all(name in METRICS for name in FOLIOS)
+
+
+def test_folios_are_unknown_where_the_kernel_does_not_say_their_order() -> None:
+    figures = figures_of(
+        files() | {"trace.together.txt.gz": traced(("252:0", ""))}, null_topology(), (replace(TOGETHER, folios=True),)
+    )
+    assert not {metric for _, _, metric in figures if metric in FOLIOS}
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        traced(("252:0", " order=0"), kept=0),
+        b"no gzip",
+        traced()[:-9],
+        traced()[:10] + b"\x07" * 9,
+        gzip.compress(b"", mtime=0),
+    ],
+)
+def test_a_trace_that_lost_events_counts_nothing(trace: bytes) -> None:
+    with pytest.raises(MeasurementError, match=r"trace.together.txt.gz: it (lost events|cannot be unpacked)"):
+        folios(trace)
+
+
+def test_a_trace_with_more_text_than_a_guest_can_send_counts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.metrics.folios._MOST", 100)
+    with pytest.raises(MeasurementError, match="it lost events"):
+        folios(traced(("252:0", " order=0")))
 
 
 @pytest.mark.parametrize("name", [name for name in files() if name != "kmsg" and not name.endswith("samples.json")])

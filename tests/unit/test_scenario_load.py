@@ -324,6 +324,20 @@ def test_hits_in_the_page_cache_are_told_by_readers_whose_disk_reads_for_them_al
     assert "role reader of load both has no page_cache.hits: it is known of a buffered role" in found
 
 
+def test_folios_are_counted_in_loads_that_say_so_on_filesystems_with_a_device_number(tmp_path: Path) -> None:
+    text = HITS.replace("reader.page_cache.hits", "reader.folios.order0").replace("disk: p0", "disk: fs, size: 1M")
+    text = text.replace("    other: {disk: p1, rw: randread, bs: 4k, iodepth: 1}\n", "").replace("other", "reader")
+    fs = "stacks: {fs: {kind: filesystem, type: ext4, over: [p0]}}\n"
+    rig = RIG.replace("rate: 1 MB/s", "service: 1ms").replace("size: 1G", "size: 512M").replace("tcm_loop", "null_blk")
+    (tmp_path / "mine.yaml").write_text(rig + fs)
+    assert "has no folios.order0: they are counted in a load with folios: true" in mistakes(text, tmp_path)
+    text = text.replace("  both:\n", "  both:\n    folios: true\n")
+    assert load(text, tmp_path).loads["both"].folios
+    btrfs = text.replace("{one: {}}", "{one: {}, two: {stack.fs.type: btrfs}}")
+    assert "the folios of fs are not counted" in mistakes(btrfs, tmp_path)
+    assert "the folios of p1 are not counted" in mistakes(text.replace("disk: fs", "disk: p1"), tmp_path)
+
+
 def test_a_long_list_of_mistakes_is_cut_and_counted(tmp_path: Path) -> None:
     anchors = ", ".join(f"&a{number} x" for number in range(10_000))
     lines = mistakes(GOOD.replace("  shared: {", f"  many: [{anchors}]\n  shared: {{"), tmp_path).splitlines()
