@@ -159,7 +159,7 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
     steps = [*recipe.devices(topology), *recipe.queue_settings(topology, job.queue), *job.cgroups]
     if job.inject and job.inject != LOSE_DISK:
         steps.append(Module("dm-mod"))
-    if _traces(job):
+    if job.trace or any(load.trace for load in job.loads):
         steps += tracing()
     steps += job.before
     for number, load in enumerate(job.loads):
@@ -178,10 +178,6 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         events = (*job.trace, *load.trace)
         steps += [TraceOn(events), run_load, TraceOff(load.name)] if events else [run_load]
     return (*steps, *job.after)
-
-
-def _traces(job: Job) -> bool:
-    return bool(job.trace) or any(load.trace for load in job.loads)
 
 
 def watch_of(topology: Topology, load: GuestLoad) -> Sampling | None:
@@ -254,7 +250,9 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
         work = (Confirm("kernel command line", "/proc/cmdline", command_line(spec)), *work)
     # Seconds of guest time in which a working guest finishes.
     deadline = 2 * (loads + len(job.loads) * (job.pause + job.phase)) // NANOSECONDS + _MARGIN
-    deadline = (deadline + (_TRACE_TIME if _traces(job) else 0)) * (_STARVED if own_devices else 1)
+    deadline = (deadline + (_TRACE_TIME if any(isinstance(step, TraceOn) for step in work) else 0)) * (
+        _STARVED if own_devices else 1
+    )
     complete = _complete(kernel, work, words)
     if processors.observed:
         complete = (*complete, *_sections(complete))
