@@ -39,6 +39,7 @@ def test_each_controller_of_nvme_over_tcp_has_its_own_queue() -> None:
     topology = Topology("t", "", 1, {"port": Hba("port", Driver.NVMET_TCP, 65, 65)}, disks, luns)
     both = load("both", role("fast", "fast", 256), role("slow", "slow", 256))
     assert bound(topology, both, both.roles["fast"], "iops") == pytest.approx(16_000)
+    assert active_luns(topology, tuple(both.roles.values()), "port") == 1
     shared = replace(topology, hbas={"port": Hba("port", Driver.NVME, 65, 65)})
     assert bound(shared, both, both.roles["fast"], "iops") == pytest.approx(8_000)
 

@@ -111,6 +111,12 @@ def test_without_claims_a_run_is_done_unless_a_boot_is_not() -> None:
     assert (draft.status, draft.exit_code) == (Status.DONE, 125)
 
 
+def test_controls_alone_decide_where_there_are_no_claims() -> None:
+    results = [*cells("none", 95), *cells("red", 5)]
+    assert judge(scenario([], [control()], ["none", "red"]), results).status is Status.PASS
+    assert judge(scenario([], []), results).status is Status.DONE
+
+
 def test_a_missing_requirement_skips_with_all_reasons() -> None:
     results = [skipped("none", seed, ("no CONFIG_A", "no CONFIG_B")) for seed in SEEDS]
     verdict = judge(scenario([claim()]), results)

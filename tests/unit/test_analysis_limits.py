@@ -354,5 +354,7 @@ def test_streams_on_one_disk_take_turns_of_what_it_may_choose(ncq: int, choices:
 
 def test_a_share_of_what_nothing_bounds_is_not_known() -> None:
     cached = replace(role("r", "d0"), direct=False, options={"invalidate": "0"})
-    with pytest.raises(Misuse, match="nothing bounds r: the page cache may have its blocks"):
-        shares_of_bound(Arm("a", topology(disks(80)), {}, {}), load("l", cached), {"r": 1.0})
+    polled = replace(role("r", "d0"), ioengine="io_uring", options={"hipri": "1"})
+    for reader, why in ((cached, "the page cache may have its blocks"), (polled, "null_blk completes what is polled")):
+        with pytest.raises(Misuse, match=f"nothing bounds r: {why}"):
+            shares_of_bound(Arm("a", topology(disks(80)), {}, {}), load("l", reader), {"r": 1.0})

@@ -316,7 +316,7 @@ def test_roles_that_keep_their_own_pace_limit_the_load(options: dict[str, str], 
 
 def test_a_role_that_paces_itself_is_made_a_quarter_faster() -> None:
     for options, says in (
-        ({"rate_iops": "100"}, "rate_iops 100 -> 125"),
+        ({"rate_iops": "100", "norandommap": "1"}, "rate_iops 100 -> 125"),
         ({"rate": "409600"}, "rate 409600 -> 512000"),
         ({"thinktime": "10000"}, "thinktime 10000 -> 8000"),
     ):

@@ -317,6 +317,20 @@ def test_each_word_of_blk_throttle_is_of_its_direction_and_unit(key: str, rw: st
     assert found.binding and (found.label, found.binding.share) == (f"queue.throttle.{key}", share)
 
 
+def test_a_role_has_its_io_max_on_each_of_its_luns() -> None:
+    of = load_scenario("cgroup-limits", search=SCENARIOS)
+    arm, load = of.arms["plain"], of.loads["limited"]
+    (disk,) = load.roles["one"].disks
+    lun = replace(arm.topology.luns["l0"], name="l1", disks=("d1",))
+    more = replace(arm.topology, luns={**arm.topology.luns, "l1": lun})
+    more = replace(more, disks={**more.disks, "d1": replace(more.disks[disk], name="d1")})
+    both = replace(load.roles["one"], disks=(disk, "d1"), options={"io_max": "riops=100"})
+    load = replace(load, roles={"one": both})
+    seen = replace(ONE, luns={"l0": held(1), "l1": held(1)})
+    found = bottleneck(replace(arm, topology=more), load, [seen], {"one": 200 * 4096})
+    assert (found.label, found.figure[:16]) == ("role.one.io_max", "100 of 100 riops")
+
+
 def test_paths_that_all_have_room_are_no_fault_of_the_selector() -> None:
     idle = use({"f0": 1, "s0": 1}, disks=disks(1, 0.2), links={"fast": 0.2, "slow": 0.2})
     assert named("selector", "round-robin.stream", idle).label == NOTHING

@@ -101,6 +101,7 @@ def test_the_first_look_decides_a_clear_result_and_no_other() -> None:
     seen = verdict.claims[0].judgement.interval
     assert seen is not None and (seen.low, seen.high) == pytest.approx((0.93, 0.99))
     assert not unmade(verdict)
+    assert judge(MODEL, both(GOOD_RATIOS), None, SEEDS[:6]).claims[0].judgement.interval == seen
     verdict = in_sequence(both(BROAD))
     assert verdict.status is Status.MISS
     assert verdict.seeds == SEEDS
