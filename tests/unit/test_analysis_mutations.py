@@ -57,6 +57,7 @@ def test_windows_are_compared_as_far_as_all_boots_have_them() -> None:
         ("none", 1): replace(many, windows=(many.figures,) * 3),
         ("red", 1): replace(few, windows=(few.figures,) * 2),
     }
+    results["blue", 1] = cell("blue", 1, 95)
     assert window_values(SHARE, 1, Evidence(model, results)) == (0.95, 0.95)
     assert window_values(SHARE, 1, Evidence(model, {("none", 1): many, ("red", 1): few})) == ()
 

@@ -317,6 +317,22 @@ def test_each_word_of_blk_throttle_is_of_its_direction_and_unit(key: str, rw: st
     assert found.binding and (found.label, found.binding.share) == (f"queue.throttle.{key}", share)
 
 
+def test_the_limit_that_binds_is_raised_alone() -> None:
+    of = load_scenario("low-iops-limit", search=SCENARIOS)
+    limits = {"throttle/read_iops": "100", "throttle/read_bps": "409600"}
+    arm, load = replace(of.arms["hundred"], queue=limits), of.loads["read"]
+    found = bottleneck(arm, load, [ONE], {"reader": 100 * 4096})
+    (named,) = [change for change in changes(arm, load, found) if change.named]
+    assert named.arm.queue == {"throttle/read_iops": "125", "throttle/read_bps": "512000"}
+    slower = replace(arm, queue={**limits, "throttle/read_bps": "819200"})
+    (named,) = [
+        change
+        for change in changes(slower, load, bottleneck(slower, load, [ONE], {"reader": 100 * 4096}))
+        if change.named
+    ]
+    assert named.arm.queue == {"throttle/read_iops": "125", "throttle/read_bps": "819200"}
+
+
 def test_a_role_has_its_io_max_on_each_of_its_luns() -> None:
     of = load_scenario("cgroup-limits", search=SCENARIOS)
     arm, load = of.arms["plain"], of.loads["limited"]

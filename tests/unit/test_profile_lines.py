@@ -140,6 +140,13 @@ def test_the_deltas_of_the_lines_add_up_to_the_heading() -> None:
     assert text[-1] == BLIND
 
 
+def test_a_line_without_a_difference_is_one_of_the_others() -> None:
+    sides = [_side({3: 150, 4: cost}, {3: "a();", 4: "b();"}) for cost in (100, 400)]
+    text = list(lines_text(sides, listed_functions([side.profile for side in sides], "submit")))
+    assert [line.split()[0] for line in text[1:3]] == ["+3", "+0"]
+    assert text[2].endswith("2 other lines")
+
+
 def test_the_lines_of_six_functions_are_shown() -> None:
     wide = profile("\n".join(f"kernel;f{number} 1 {100 - number}" for number in range(9)))
     assert [each.name for each in listed_functions([wide], None)] == [f"f{number}" for number in range(6)]

@@ -73,6 +73,9 @@ def test_a_profile_is_made_once_and_read_back_as_it_was(lab: Lab) -> None:
     (folder.parent / "0").mkdir()
     (folder.parent / "0" / "together.json").write_text('{"schema": 1}')
     assert recorded_profile(lab.run, CELL) == first
+    code = (Code("vmlinux", "submit", 0x1000, {0: 5, 4: 9}), Code("null_blk", "queue_rq", 0x2000, {}))
+    recorded._write(folder / "code.json", replace(first, code=code))
+    assert recorded._read(folder / "code.json") == replace(first, code=code)
     assert json.loads((folder / "together.json").read_text())["schema"] == 2
     assert [path.name for path in folder.glob("*/boot.json")] == ["boot.json"]
 
