@@ -197,11 +197,22 @@ def test_a_function_without_neighbours_is_said_to_have_none() -> None:
 def test_a_mail_names_what_a_function_took_in_and_the_side_of_a_path() -> None:
     took = differential(profile("kernel;host 1 5000\n"), profile("kernel;host 1 1000\nkernel;host;callee 1 4000\n"))
     assert any(line.endswith("host with callee") for line in differential_lines(took))
+    names = [f"callee_of_a_long_name_{number}" for number in range(9)]
+    parts = "".join(f"kernel;host;{name} 100 444\n" for name in names)
+    many = differential(profile("kernel;host 100 5000\n"), profile(f"kernel;host 100 1000\n{parts}"))
+    (line,) = (line for line in differential_lines(many) if "host with callee_of" in line)
+    assert len(line) == 112
     # Half an instruction for each I/O, of one in all.
     half = differential(profile("kernel;entry 1 100\n"), profile("kernel;entry 1 50\nkernel;entry;new 1 50\n"))
     assert any("only after: kernel>entry>new" in line for line in differential_lines(half))
     back = differential(half.after, half.before)
     assert any("only before: kernel>entry>new" in line for line in differential_lines(back))
+
+
+def test_all_of_what_is_unexplained_is_shown_and_a_little_of_it_is_one() -> None:
+    for lost, shown in ((0, "0"), (1, "1"), (500, "5")):
+        lines = profile_lines(profile("kernel;entry 1 100\n", lost=lost))
+        assert next(line.split()[0] for line in lines if line.endswith("unexplained")) == shown
 
 
 def test_a_path_without_instructions_is_no_frame_and_no_sample() -> None:

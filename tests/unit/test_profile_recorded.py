@@ -27,7 +27,7 @@ from tests.unit.profile_samples import BEFORE, HEAD, profile
 from tests.unit.record_samples import run_of
 from tests.unit.store_samples import files, record
 
-CELL = ProfiledCell("none", "together")
+CELL, SOLO_CELL = ProfiledCell("none", "together"), ProfiledCell("none", "solo")
 
 
 class Lab:
@@ -149,11 +149,14 @@ def test_a_boot_that_is_not_complete_or_was_skipped_and_a_load_without_samples_h
         lab.profile()
 
 
-def test_the_cell_whose_io_cost_changed_most_is_chosen(tmp_path: Path) -> None:
+def test_the_cell_whose_io_cost_changed_most_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the same busy time in 99 and 175 I/Os a second each has 1.77 times as much."""
     run, slower = (run_of(tmp_path / str(iops), [iops]) for iops in (95.0, 19.0))
     assert chosen_cell([run]) == ProfiledCell("none", "solo")
     assert chosen_cell([run, slower]) == chosen_cell([slower, run]) == CELL
+    monkeypatch.setattr(recorded, "_costs", lambda run, seed: {CELL: 1.0} | ({SOLO_CELL: 9.0} if run is slower else {}))
+    assert chosen_cell([slower, run]) == CELL
+    monkeypatch.undo()
     with pytest.raises(CannotJudge, match=r"no cell has cpu\.per_io under seed 2"):
         chosen_cell([run], 2)
 
