@@ -106,7 +106,7 @@ def _box(frame: Frame, left: float, width: float, depth: int, side: int, *, sing
 
 def _colour(old: Fraction, new: Fraction) -> str:
     """From blue (all gone) by grey (the same) to red (all new)."""
-    change = float((new - old) / max(old, new)) if max(old, new) else 0.0
+    change = float((new - old) / max(old, new))
     faded = round(232 - 120 * abs(change))
     return f"rgb(240,{faded},{faded})" if change > 0 else f"rgb({faded},{faded},240)" if change < 0 else "#e8e8e8"
 
