@@ -83,7 +83,7 @@ def test_a_base_kernel_that_dies_or_a_lab_that_breaks_under_it_does_not_fail_the
     verdict = compared(dead)
     assert (verdict.status, verdict.exit_code) == (Status.ERROR, 125)
     assert "on the BASE kernel arm none: it oopsed" in verdict.claims[0].sentence
-    assert [cell.status for cell in verdict.base_incidents] == [Status.FAIL] * 3
+    assert [cell.status for cell in verdict.base_incidents] == [Status.ERROR] * 3
     assert compared(cells("none", 9, 9, 9)).base_incidents == ()
     lost = [CellResult("none", seed, Status.ERROR, ("killed",), outcome=Outcome.LOST, lab_broke=True) for seed in SEEDS]
     assert compared(lost).exit_code == 128
