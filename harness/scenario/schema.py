@@ -131,6 +131,7 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("iodepth_batch", Integer(1, 4096), "requests that are submitted together", "16", absent="1")),
         Option(Field("fixedbufs", Flag(), "io_uring: registered buffers"), _as_flag),
         Option(Field("registerfiles", Flag(), "io_uring: registered files"), _as_flag),
+        Option(Field("force_async", Flag(), "io_uring: threads of the kernel submit each request"), _as_flag),
         Option(Field("hipri", Flag(), "io_uring: poll for completions, in the poll queues of null_blk"), _as_flag),
         Option(Field("sqthread_poll", Flag(), "io_uring: a thread of the kernel polls for requests"), _as_flag),
         Option(Field("zero_buffers", Flag(), "write zeros, which a modelled disk need not store"), _as_flag),
@@ -150,7 +151,7 @@ OPTIONS: Mapping[str, Option] = {
     )
 }
 
-ONLY_IO_URING = ("fixedbufs", "registerfiles", "hipri", "sqthread_poll")
+ONLY_IO_URING = ("fixedbufs", "registerfiles", "force_async", "hipri", "sqthread_poll")
 
 DISK = Field(
     "disk", NameRange(), "a disk, LUN or stack of the topology, or several", "d00..23", required=True, into="disks"

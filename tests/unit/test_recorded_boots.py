@@ -8,7 +8,7 @@ rates of the links (12 and 4 MB/s, or twice 4 with equal turns) and of the slowe
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,21 @@ def recorded(name: str) -> Recorded:
     document = json.loads(zstandard.decompress((BOOTS / f"{name}.zst").read_bytes()))
     files = {arm: {file: text.encode() for file, text in own.items()} for arm, own in document["boots"].items()}
     return Recorded(from_plain(Scenario, document["scenario"]), document["release"], files)
+
+
+def test_transfers_from_other_nodes_are_figures_of_a_guest_that_has_them() -> None:
+    """With a node for each CPU they are all transfers, with two nodes some of them."""
+    of = recorded("scsi-lines-6.1")
+    (arm,) = of.scenario.arms.values()
+    remote, moved = (("one", "guest", f"lines.{name}") for name in ("remote", "footprint"))
+    counts = dict[int, float]()
+    for nodes in (1, 2, 4):
+        topology = replace(arm.topology, processors=replace(arm.topology.processors, nodes=nodes))
+        scenario = replace(of.scenario, arms={arm.name: replace(arm, topology=topology)})
+        (cell,) = replace(of, scenario=scenario).cells
+        counts[nodes] = cell.figures.get(remote, 0.0)
+        assert (remote in cell.figures) is (nodes > 1)
+    assert 0 < counts[2] < counts[4] == cell.figures[moved]
 
 
 def explained(of: Recorded) -> Iterator[Bottleneck]:

@@ -206,6 +206,7 @@ def test_the_digest_covers_what_is_measured_and_judged_the_order_of_loads_and_th
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, rwmixread: 5", "rwmixread: rw: randread does not mix"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, fsync: 5", "fsync: rw: randread does not write"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, fixedbufs: true", "fixedbufs: libaio does not have it"),
+        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, force_async: true", "force_async: libaio does not have it"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, iodepth_batch: 4", "iodepth_batch: more than the iodepth of 2"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, size: 2G", "p0 of 1G is too small"),
         ("rw: randread, bs: 4k, iodepth: 256", "rw: trim, bs: 4k, iodepth: 2", "fio discards one block at a time"),

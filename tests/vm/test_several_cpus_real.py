@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.commands.common.windows import window_of_cell
 from harness.metrics.sharing import read_sharing
+from harness.profile.recorded import ProfiledCell
+from harness.record.store import load_run
 from harness.run.plan import guest_job
 from harness.scenario.load import load_scenario
 from lab import sharing
@@ -115,6 +118,11 @@ def test_a_restored_guest_and_one_on_a_busy_host_have_the_digest_of_one_that_boo
         busy = digests(run(four, tmp_path / "busy", "--verify"))
     assert len(quiet) == len(busy) == 2
     assert len({*quiet, *busy}) == 1
+    window = window_of_cell(
+        open_lab(Cache.default()), load_run(tmp_path / "quiet/four/latest"), ProfiledCell("n", "four")
+    )
+    remote = [group.remote for group in window.groups]
+    assert any(remote) if "nodes" in four.read_text() else remote == [None] * len(remote)
 
 
 def test_the_counts_of_four_cpus_come_from_the_kit_too(four: Path, tmp_path: Path) -> None:
