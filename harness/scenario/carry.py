@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 
+from harness.scenario import schema
 from harness.scenario.fio import CGROUP_FILES
 from harness.scenario.loads import role_rows, step_rows
 from harness.scenario.model import Arm, Load, Role
@@ -162,7 +163,7 @@ def _polling(role: Role, together: Iterable[Role], topology: Topology) -> Iterat
         yield "hipri", "roles of this load that do not poll have other tags, which no bound knows", "let all poll"
 
 
-_ONLY_FILES = ("files", "nrfiles", "create", "overwrite")
+_ONLY_FILES = ("files", "nrfiles", "create", "overwrite", schema.AGE)
 
 
 def _wrong_place(role: Role, topology: Topology) -> Iterator[tuple[str, str, str]]:

@@ -138,11 +138,15 @@ def _extent(role: Role, topology: Topology, options: dict[str, str]) -> Iterator
 
 def _files(role: Role, options: dict[str, str]) -> Iterator[tuple[str, str]]:
     yield "directory", device(role.disk)
-    yield "filename_format", f"{options.pop('files', role.name)}.$filenum"
+    yield "filename_format", f"{(files := options.pop('files', role.name))}.$filenum"
     yield "size", str(parse_size(options.pop("size")))
     if options.pop("create", "0") == "1":
         each = {"create_on_open": "1", "openfiles": "1", "file_service_type": "sequential", "unlink_each_loop": "1"}
         yield from each.items()
+    if options.pop("age", "0") == "1":
+        # One after another, so that files with neighbouring numbers are neighbours on the disk.
+        yield from {"openfiles": "1", "file_service_type": "sequential"}.items()
+        yield "exec_postrun", f"rm {device(role.disk)}/{files}.*[13579]"
     # fio would reserve the blocks, which a program that writes a file does not.
     yield "fallocate", "none"
 

@@ -13,7 +13,7 @@ from lab.yaml.fields import Row
 _SYNCHRONOUS = {"psync", "sync"}
 _RANDOM = {"randread", "randwrite", "randrw"}
 _ONLY_RANDOM = ("norandommap", "random_distribution")
-_ONLY_WRITES = ("create", "fsync", "fdatasync", "overwrite", "sync", "zero_buffers")
+_ONLY_WRITES = (schema.AGE, "create", "fsync", "fdatasync", "overwrite", "sync", "zero_buffers")
 
 
 def role_rows(row: Row) -> Iterator[tuple[str, str, Row]]:
@@ -28,6 +28,8 @@ def read_loads(row: Row) -> dict[str, Load]:
     for load, name, role_row in role_rows(row):
         if role := _role(name, role_row):
             roles.setdefault(load, {})[name] = role
+            if schema.AGE in role.options:
+                role_row.add(schema.AGE, f"{schema.AGE}: only a step deletes files", "move the role to prepare")
     window = row.get("window")
     loads: dict[str, Load] = {}
     for name, load_row in row.get("loads", {}).items():

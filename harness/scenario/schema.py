@@ -89,6 +89,7 @@ _SIZE_AND_SHARE = "[1-9][0-9]{0,7}[kKmM]?/[1-9][0-9]?"
 _BSSPLIT = f"{_SIZE_AND_SHARE}(:{_SIZE_AND_SHARE}){{1,15}}"
 _IO_MAX = r"[rw](bps|iops)=[1-9][0-9]{0,15}( [rw](bps|iops)=[1-9][0-9]{0,15}){0,3}"
 CPUS = "cpus"
+AGE = "age"
 OPTIONS: Mapping[str, Option] = {
     option.field.name: option
     for option in (
@@ -123,6 +124,7 @@ OPTIONS: Mapping[str, Option] = {
             Field("invalidate", Flag(), "drop its blocks from the page cache when it starts", absent="true"), _as_flag
         ),
         Option(Field("overwrite", Flag(), "filesystem: write the files before the window"), _as_flag),
+        Option(Field(AGE, Flag(), "a step on a filesystem: delete every second file when all are written"), _as_flag),
         Option(
             Field("io_max", Text("words of io.max", _IO_MAX), "limits of a cgroup of its own", "riops=100 rbps=1048576")
         ),

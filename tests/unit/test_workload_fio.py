@@ -11,7 +11,7 @@ from harness.limits.limits import arm_bound
 from harness.report.terminal.explain import describe_scenario
 from harness.run.plan import guest_job
 from harness.scenario import schema
-from harness.scenario.fio import CGROUP_FILES, FIO_SEEDS, cgroups, job_file, of_processes, start_phase
+from harness.scenario.fio import CGROUP_FILES, FIO_SEEDS, cgroups, job_file, of_processes, start_phase, step_file
 from harness.scenario.model import Load, Role, Scenario
 from lab.base.errors import InputErrors, Misuse
 from lab.base.units import parse_size
@@ -84,6 +84,50 @@ def test_golden() -> None:
         "fsync=1\n"
         "rwmixread=70\n"
     )
+
+
+AGED = """\
+scenario: t
+title: A test
+schema: 1
+topology:
+  topology: aged
+  memory: 512M
+  disks: {d0: {size: 128M, service: 1ms}}
+  hbas: {h: {driver: null_blk, can_queue: 64}}
+  luns: {d0: {hba: h, disks: [d0]}}
+  stacks: {fs: {kind: filesystem, type: ext4, over: [d0]}}
+queue: {scheduler: none}
+window: {ramp: 0s, runtime: 1s}
+arms: {one: {}}
+loads:
+  write:
+    prepare: [{disk: fs, rw: write, bs: 32k, iodepth: 1, size: 1M, nrfiles: 32, files: old, age: true}]
+    writer: {disk: fs, rw: write, bs: 4k, iodepth: 1, size: 1M}
+"""
+
+
+def test_a_step_that_ages_a_filesystem_deletes_every_second_file_after_all_are_written(tmp_path: Path) -> None:
+    scenario = load(AGED, tmp_path)
+    (step,) = scenario.loads["write"].prepare
+    job = sections(step_file(step, scenario.arms["one"].topology, 1))["prepare1"]
+    assert job["filename_format"] == "old.$filenum"
+    assert (job["openfiles"], job["file_service_type"], job["nrfiles"]) == ("1", "sequential", "32")
+    assert job["exec_postrun"] == "rm /lab/fs/old.*[13579]"
+    assert "age" not in job
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "says"),
+    [
+        ("iodepth: 1, size: 1M}", "iodepth: 1, size: 1M, age: true}", "age: only a step deletes files"),
+        ("[{disk: fs, rw: write", "[{disk: fs, rw: read", "age: rw: read does not write"),
+        ("[{disk: fs", "[{disk: d0", "age: d0 is not a filesystem"),
+    ],
+)
+def test_only_a_step_that_writes_files_ages_a_filesystem(was: str, now: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(InputErrors, match=says):
+        load(AGED.replace(was, now), tmp_path)
 
 
 def test_windows_end_together_and_one_without_ramp_names_none() -> None:
@@ -210,7 +254,17 @@ WEIGHTS = {"io_weight": "300", "bfq_weight": "300"}
 
 
 def test_every_allowed_option_has_a_sample() -> None:
-    others = {"bssplit", "create", "files", "invalidate", "nrfiles", "overwrite", *schema.ONLY_IO_URING, *WEIGHTS}
+    others = {
+        "age",
+        "bssplit",
+        "create",
+        "files",
+        "invalidate",
+        "nrfiles",
+        "overwrite",
+        *schema.ONLY_IO_URING,
+        *WEIGHTS,
+    }
     assert SAMPLES.keys() | others == schema.OPTIONS.keys()
 
 

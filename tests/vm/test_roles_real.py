@@ -24,10 +24,10 @@ schema: 1
 topology:
   topology: roles
   memory: 768M
-  disks: {d0..1: {size: 256M, service: 1ms}}
+  disks: {d0..1: {size: 256M, service: 1ms}, d2: {size: 128M, service: 1ms}}
   hbas: {h: {driver: null_blk, can_queue: 64, poll_queues: 1}}
-  luns: {d0..1: {hba: h, disks: [d0..1]}}
-  stacks: {fs: {kind: filesystem, type: ext4, over: [d1]}}
+  luns: {d0..2: {hba: h, disks: [d0..2]}}
+  stacks: {fs: {kind: filesystem, type: ext4, over: [d1]}, full: {kind: filesystem, type: ext4, over: [d2]}}
 queue: {scheduler: none}
 seeds: 1
 window: {ramp: 50ms, runtime: 250ms}
@@ -51,6 +51,23 @@ loads:
     prepare: [{disk: fs, rw: write, bs: 1M, iodepth: 1, ioengine: psync, size: 16M, files: old}]
     warm: [{disk: fs, rw: read, bs: 64k, iodepth: 1, ioengine: psync, direct: false, size: 8M, files: io}]
     io: {disk: fs, rw: randread, bs: 4k, iodepth: 1, ioengine: psync, direct: false, size: 8M, invalidate: false}
+  shared:
+    window: {ramp: 0s, runtime: 250ms}
+    warm: [{disk: fs, rw: read, bs: 64k, iodepth: 1, ioengine: psync, direct: false, size: 8M, files: both}]
+    low:
+      {disk: fs, rw: randread, bs: 4k, iodepth: 1, ioengine: psync, direct: false, size: 8M, files: both,
+       invalidate: false}
+    high:
+      {disk: fs, rw: randread, bs: 4k, iodepth: 1, ioengine: psync, direct: false, size: 8M, files: both,
+       invalidate: false}
+  fresh:
+    window: {ramp: 0s, runtime: 250ms}
+    new: {disk: full, rw: write, bs: 1M, iodepth: 1, ioengine: psync, direct: false, size: 8M, fsync: 4}
+  aged:
+    window: {ramp: 0s, runtime: 500ms}
+    prepare:
+      - {disk: full, rw: write, bs: 32k, iodepth: 1, ioengine: psync, size: 105600k, nrfiles: 3300, age: true}
+    io: {disk: full, rw: write, bs: 1M, iodepth: 1, ioengine: psync, direct: false, size: 32M, fsync: 4}
 """
 
 
@@ -98,3 +115,20 @@ def test_steps_end_before_the_window_and_leave_a_warm_cache(boot: Path, figures:
         assert (job["error"], job[way]["io_bytes"]) == (0, size)
     kinds = [line for line in (boot / "boots" / "000" / "results.txt").read_text().splitlines() if " load warm" in line]
     assert [line.split()[-1] for line in kinds] == ["warm.prepare1", "warm.warm1", "warm"]
+
+
+def test_two_roles_of_a_load_use_one_file(figures: Mapping[str, float]) -> None:
+    """The step read one file, so another one would come from the disk."""
+    for role in ("low", "high"):
+        assert figures[f"shared.{role}.disk.reads"] == 0
+        assert figures[f"shared.{role}.iops"] > 10 * figures["cold.io.iops"]
+
+
+def test_free_space_in_pieces_makes_small_requests(figures: Mapping[str, float]) -> None:
+    """Of 32 MiB 3.2 are in one piece (2.56 reserves ext4, s_resv_clusters, and 0.64 the step leaves), and the rest in
+    holes of 64 sectors: 69 in the mean without metadata. A request has at most 255 sectors."""
+    fresh, aged = (
+        figures[f"{role}.disk.writes.sectors"] / figures[f"{role}.disk.writes"] for role in ("fresh.new", "aged.io")
+    )
+    assert fresh >= 128
+    assert aged <= 72
