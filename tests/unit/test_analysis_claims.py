@@ -115,6 +115,11 @@ def test_controls_alone_decide_where_there_are_no_claims() -> None:
     results = [*cells("none", 95), *cells("red", 5)]
     assert judge(scenario([], [control()], ["none", "red"]), results).status is Status.PASS
     assert judge(scenario([], []), results).status is Status.DONE
+    other = ratio("red.together.fast.iops", "red.solo.fast.iops")
+    model = scenario([claim(of=other, optional=True)], [replace(control(), ratio=SHARE)], ["none", "red"])
+    skips = [*cells("none", 5), skipped("red", 1, ["no null_blk"])]
+    verdict = judge(model, skips)
+    assert (verdict.controls[0].word, verdict.status) == ("PASS", Status.DONE)
 
 
 def test_a_missing_requirement_skips_with_all_reasons() -> None:
