@@ -126,16 +126,6 @@ def test_equal_disks_that_are_nearly_as_busy_are_one_bottleneck() -> None:
     assert (found.binding.figure, found.binding.share) == ("busy 80 to 100 % of the window", 1.0)
 
 
-def test_equal_links_that_are_nearly_as_busy_are_one_bottleneck() -> None:
-    of = scenario("selector")
-    arm, load = of.arms["round-robin"], of.loads["stream"]
-    links = {name: replace(link, rate=10**7) for name, link in arm.topology.links.items()}
-    arm = replace(arm, topology=replace(arm.topology, links=links))
-    for fast, label in ((0.8, "link.fast, slow"), (0.79, "stack.m0.selector")):
-        seen = use({"f0": 8, "s0": 8}, disks=disks(1, 0.33), links={"fast": fast, "slow": 1.0})
-        assert bottleneck(arm, load, [seen], dict.fromkeys(load.roles, 1e6)).label == label
-
-
 def test_what_limits_another_role_is_listed_too() -> None:
     files = {path.name: path.read_bytes() for path in FIXTURES.iterdir()}
     of = load_scenario("tcmu", search=SCENARIOS / "calibration")

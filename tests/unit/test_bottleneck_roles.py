@@ -350,3 +350,13 @@ def test_a_role_has_its_io_max_on_each_of_its_luns() -> None:
 def test_paths_that_all_have_room_are_no_fault_of_the_selector() -> None:
     idle = use({"f0": 1, "s0": 1}, disks=disks(1, 0.2), links={"fast": 0.2, "slow": 0.2})
     assert named("selector", "round-robin.stream", idle).label == NOTHING
+
+
+def test_equal_links_that_are_nearly_as_busy_are_one_bottleneck() -> None:
+    of = scenario("selector")
+    arm, load = of.arms["round-robin"], of.loads["stream"]
+    links = {name: replace(link, rate=10**7) for name, link in arm.topology.links.items()}
+    arm = replace(arm, topology=replace(arm.topology, links=links))
+    for fast, label in ((0.8, "link.fast, slow"), (0.79, "stack.m0.selector")):
+        seen = use({"f0": 8, "s0": 8}, disks=disks(1, 0.33), links={"fast": fast, "slow": 1.0})
+        assert bottleneck(arm, load, [seen], dict.fromkeys(load.roles, 1e6)).label == label
