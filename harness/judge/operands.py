@@ -21,7 +21,6 @@ class Unavailable(Exception):
     """An operand has no value; ``status`` and ``reason`` are what a claim on it becomes."""
 
     def __init__(self, status: Status, reason: str) -> None:
-        super().__init__(reason)
         self.status, self.reason = status, reason
 
 
