@@ -3,13 +3,15 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.limits.filling import Flow, FlowChoice, FlowElement, FlowKind, fill
-from harness.limits.limits import allowed, bound, share_of_reads, shares_of_bound
+from harness.limits.filling import Filled, Flow, FlowChoice, FlowElement, FlowKind, fill
+from harness.limits.limits import _limits, allowed, bound, share_of_reads, shares_of_bound
 from harness.scenario.model import Arm, Role
 from lab.base.errors import Misuse
 from lab.topology.graph import Access, parts
@@ -358,3 +360,10 @@ def test_a_share_of_what_nothing_bounds_is_not_known() -> None:
     for reader, why in ((cached, "the page cache may have its blocks"), (polled, "null_blk completes what is polled")):
         with pytest.raises(Misuse, match=f"nothing bounds r: {why}"):
             shares_of_bound(Arm("a", topology(disks(80)), {}, {}), load("l", reader), {"r": 1.0})
+
+
+def test_what_is_full_comes_first_although_its_use_is_found_by_halving() -> None:
+    full, busy = FlowElement(FlowKind.LINK, "full", 1.0), FlowElement(FlowKind.DISK, "busy", 1.0)
+    plan: Any = SimpleNamespace(users=lambda _: ("r",))
+    found = list(_limits(plan, Filled({"r": 8.0}, {busy: 0.9999, full: 0.999}, frozenset({full}))))
+    assert [limit.element for limit in found] == [full, busy]
