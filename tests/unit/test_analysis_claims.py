@@ -384,7 +384,8 @@ def test_a_diagnosis_is_of_failures_of_its_arms_and_loads_alone() -> None:
     across = diagnosis(
         "both", ratio("none.together.lun.fast.tags.mean", "red.together.fast.iops"), Bound("<= 2", None, 2)
     )
-    assert diagnosed(1.0, other, load, across).sentence == "it starves"
+    beside = replace(STARVED, when=(*STARVED.when, *other.when))
+    assert diagnosed(1.0, other, load, across, beside).sentence == "it starves"
     assert diagnosed(1.0, STARVED, together=95).sentence == "it keeps it"
 
 

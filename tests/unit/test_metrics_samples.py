@@ -219,6 +219,14 @@ def test_tags_are_held_free_or_waited_for() -> None:
     assert found["guest", "cpu.idle"] == 0.75
 
 
+def test_a_host_holds_the_tags_of_its_own_luns() -> None:
+    topology = null_topology()
+    hosts = {**topology.hbas, "other": replace(topology.hbas["nullb"], name="other")}
+    luns = {**topology.luns, "slow": replace(topology.luns["slow"], hba="other")}
+    found = figures(replace(topology, hbas=hosts, luns=luns))
+    assert (found["host", "nullb.tags.mean"], found["host", "other.tags.mean"]) == (0.1, 32)
+
+
 def test_a_scsi_host_counts_commands_and_not_the_tags_of_requests_that_wait() -> None:
     topology = null_topology()
     host = replace(topology.hbas["nullb"], driver=Driver.TCM_LOOP, cmd_per_lun=16)

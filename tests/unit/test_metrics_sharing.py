@@ -47,6 +47,8 @@ def test_a_file_is_read() -> None:
     assert sharing.turns == 40
     assert sharing.cpus[1] == CpuCounts(0xFFFF88801EC80000, 3000, 600, 30, 50, 12, 210)
     assert sharing.locks == (LockUse(0xFFFF888003C01000, frozenset({0, 1}), 20, 4, 300, 45),)
+    apart = read_sharing(DATA.replace(b"lock ffff888003c01000 3 ", b"lock ffff888003c01000 9 "), FILE)
+    assert apart.locks[0].cpus == {0, 3}
     first, second = sharing.lines
     assert (first.physical, first.address) == (0x3C01000, 0xFFFF888003C01000)
     assert first.users == {0: LineUse(0, 10, 0, 9, 0, 0xF), 1: LineUse(30, 0, 12, 0, 0xF0, 0)}
