@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from harness.commands.common.parser import build_parser
+from harness.scenario.load import load_scenario
 from tests.unit.tutorial_page import PAGE, Place, Shown, shown, steady, written
 
 CHECKOUT = Path(__file__).parents[2]
@@ -44,6 +45,11 @@ def anchors(page: Path) -> set[str]:
     """The addresses of a page's headings, as GitHub makes them."""
     headings = [re.sub(r"[`*]", "", line.lstrip("#")).strip().lower() for line in lines(page) if line.startswith("#")]
     return {re.sub(r"[^a-z0-9_ -]", "", heading).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", sorted((CHECKOUT / "docs").rglob("*.yaml")), ids=lambda path: path.name)
+def test_scenarios_of_the_pages_load(path: Path) -> None:
+    assert load_scenario(str(path), search=CHECKOUT / "scenarios").claims
 
 
 def test_all_pages_together_have_at_most_2800_lines() -> None:
