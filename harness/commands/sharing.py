@@ -3,26 +3,20 @@
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
 from harness.base.files import write_atomic, writing
-from harness.commands.common.boots import kernel_again, lab_of_host
+from harness.commands.common.boots import lab_of_host
 from harness.commands.common.options import results_root, tell
 from harness.commands.common.pairs import add_pair, cell_words, runs_of
-from harness.commands.common.windows import figures_by_turn, window_of_cell
+from harness.commands.common.windows import figures_by_turn, named, window_of_cell
 from harness.profile.recorded import ProfiledCell, parse_cell
 from harness.record.store import RunFolder
 from harness.sharing.page import sharing_page
-from harness.sharing.text import LINES, differential_lines, unknown, window_lines
-from harness.sharing.window import Use, Window
+from harness.sharing.text import differential_lines, window_lines
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
-from lab.kernels.lines import Wanted, source_lines, source_of
-from lab.session import Lab
-
-_USES = 4
-"""Instructions of each place whose lines of source are shown."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,12 +35,14 @@ def execute(options: argparse.Namespace) -> int:
     chosen = [parse_cell(runs[0], cell, options.seed) for cell in cells] or [_first_cell(runs[0], options.seed)]
     sides = [(run, cell) for run in runs for cell in chosen]
     windows = [window_of_cell(lab, run, cell) for run, cell in sides]
+    if len(runs) == 1:
+        windows = named(lab, runs[0], windows, lines=options.lines)
     if len(windows) == 1:
-        sources = _lines_of(lab, runs[0], windows[0]) if options.lines else unknown
-        lines = window_lines(windows[0], lines_of=sources, turns=figures_by_turn(*sides[0]))
+        lines = window_lines(windows[0], turns=figures_by_turn(*sides[0]))
     else:
         lines = differential_lines(windows[0], windows[1])
-    document = json.dumps([asdict(window) for window in windows], indent=1, default=sorted) + "\n"
+    written = [asdict(window, dict_factory=_without_empty) for window in windows]
+    document = json.dumps(written, indent=1, default=sorted) + "\n"
     print(document if options.json else "\n".join(lines))
     if options.out:
         texts = {
@@ -62,21 +58,9 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_PASS
 
 
-def _lines_of(lab: Lab, run: RunFolder, window: Window) -> Callable[[Use], str]:
-    """Lines of source of the instructions that move the lines on the screen. Raises CannotJudge for a package."""
-    kernel, offsets = kernel_again(run), dict[tuple[str, str], set[int]]()
-    for group in window.groups[:LINES]:
-        for use in group.uses[:_USES]:
-            offsets.setdefault((use.owner, use.symbol), set()).add(use.offset)
-    wanted = [Wanted(owner, symbol, own) for (owner, symbol), own in offsets.items() if owner]
-    found = source_lines(kernel, source_of(kernel, lab.cache, tell), wanted, lab.cache, tell=tell)
-    lines = {(own.owner, own.function): by_offset for own, by_offset in zip(wanted, found, strict=True)}
-
-    def text(use: Use) -> str:
-        line = lines.get((use.owner, use.symbol), {}).get(use.offset)
-        return f"{line.file}:{line.number} {line.text}" if line else ""
-
-    return text
+def _without_empty(items: Iterable[tuple[str, object]]) -> dict[str, object]:
+    """The fields of a value, without the names that were not looked for."""
+    return {name: value for name, value in items if value or name not in ("field", "source")}
 
 
 def _first_cell(run: RunFolder, seed: int) -> ProfiledCell:

@@ -40,7 +40,8 @@ def _pictures(window: Window) -> str:
     for group in window.groups[:LINES]:
         if group.footprint < _LEAST:
             continue
-        title = f"{window.head.release} {window.head.cell}: {group.footprint:.3f} per I/O, {group.place}"
+        place = ", ".join([str(group.place), *group.fields])
+        title = f"{window.head.release} {window.head.cell}: {group.footprint:.3f} per I/O, {place}"
         parts.append(f'<h2>{escape(title)}</h2>\n<div class="wide">{_picture(group.lines[0])}</div>\n')
     return "".join(parts)
 

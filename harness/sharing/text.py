@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Windows as text of one screen, and two windows side by side. Every column adds up to its total."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from harness.scenario.metric_names import REMOTE, SHARING
 from harness.sharing.scaling import scaling_lines
-from harness.sharing.window import LineGroup, Place, Use, Window
+from harness.sharing.window import HEAP, UNKNOWN, LineGroup, Place, Use, Window
 
 LINES, LOCKS = 12, 4
 _USES, _WIDTH, _INDENT = 4, 112, 29
-_SOURCES = 4
-LinesOf = Callable[[Use], str]
+_SOURCES, _FIELDS = 4, 3
 _SMALL = 0.01
 """Share of a group's transfers from which on a function is listed."""
 _PLATEAU = 0.03
@@ -18,20 +17,12 @@ _PLATEAU = 0.03
 NOT_SEEN = "Not visible: waiting, the capacity of caches, the TLB, the interconnect, rdtsc."
 
 
-def unknown(use: Use) -> str:
-    """The line of source of an instruction of a kernel without line numbers."""
-    return ""
-
-
 def window_lines(
     window: Window,
     most: int = LINES,
-    lines_of: LinesOf = unknown,
     turns: Mapping[int, Mapping[str, float]] | None = None,
 ) -> list[str]:
-    """``lines_of`` gives the line of source of an instruction, empty where it is not known. ``turns`` are the figures
-    of the same cell with turns of other lengths.
-    """
+    """``turns`` are the figures of the same cell with turns of other lengths."""
     figures = window.figures
     remote = f", {figures[REMOTE]:.2f} from another NUMA node" if REMOTE in figures else ""
     shown, rest = window.groups[:most], window.groups[most:]
@@ -47,7 +38,7 @@ def window_lines(
     for group in shown:
         seen = f"{group.seen_reads:.3f} + {group.seen_writes:.3f}"
         lines += [f"{group.footprint:>9.3f}  {seen:>15}  {_title(group)}"[:_WIDTH], *_uses(group.uses)]
-        lines += [f"{'':>{_INDENT}}{text}"[:_WIDTH] for text in _sources(group, lines_of)]
+        lines += [f"{'':>{_INDENT}}{text}"[:_WIDTH] for text in _sources(group)]
     lines.append(f"{sum(group.footprint for group in rest):>9.3f}  {_seen(rest):>15}  {len(rest)} others")
     lines += _locks(window)
     lines += ["", *_turn_lines(window, turns or {})]
@@ -83,8 +74,9 @@ def differential_lines(before: Window, after: Window, most: int = LINES) -> list
         lines.append(f"{was:>9,.2f}  {now:>9,.2f}  {now - was:>+9,.2f}  {name}")
     lines += ["", f"{'before':>9}  {'after':>9}  {'delta':>9}  line, by footprint"]
     for place, was, now in rows[:most]:
+        fields = _fields((sides[1] if place in sides[1] else sides[0])[place])
         note = " (new)" if place not in sides[0] else " (gone)" if place not in sides[1] else ""
-        lines.append(f"{was:>9.3f}  {now:>9.3f}  {now - was:>+9.3f}  {place}{note}"[:_WIDTH])
+        lines.append(f"{was:>9.3f}  {now:>9.3f}  {now - was:>+9.3f}  {place}{fields}{note}"[:_WIDTH])
     was, now = sum(row[1] for row in rows[most:]), sum(row[2] for row in rows[most:])
     lines.append(f"{was:>9.3f}  {now:>9.3f}  {now - was:>+9.3f}  {len(rows[most:])} others")
     unexplained = totals[1] - totals[0] - sum(row[2] - row[1] for row in rows)
@@ -112,7 +104,15 @@ def _title(group: LineGroup) -> str:
     count = f", {len(group.lines)} lines" if len(group.lines) > 1 else ""
     kind = "" if group.overlap else ", false sharing: CPUs use different bytes"
     remote = f", {group.remote:.3f} remote" if group.remote else ""
-    return f"{group.place.name}{count}, {len(group.cpus)} CPUs{remote}{kind}"
+    return f"{group.place.name}{_fields(group)}{count}, {len(group.cpus)} CPUs{remote}{kind}"
+
+
+def _fields(group: LineGroup) -> str:
+    """What its instructions use, where that was looked for."""
+    looked = any(use.field for use in group.uses)
+    fields = [field for field in group.fields if field != group.place.name]
+    shown = fields[:_FIELDS] or [UNKNOWN] * (looked and group.place.name == HEAP)
+    return f": {' + '.join(shown)}" if shown else ""
 
 
 def _uses(uses: Sequence[Use]) -> Iterator[str]:
@@ -130,9 +130,9 @@ def _uses(uses: Sequence[Use]) -> Iterator[str]:
     yield text[:_WIDTH]
 
 
-def _sources(group: LineGroup, lines_of: LinesOf) -> list[str]:
+def _sources(group: LineGroup) -> list[str]:
     """The lines of source that move it most, each once."""
-    return [text for text in dict.fromkeys(map(lines_of, group.uses[:_SOURCES])) if text]
+    return [text for text in dict.fromkeys(use.source for use in group.uses[:_SOURCES]) if text]
 
 
 def _way(reads: float, writes: float) -> str:

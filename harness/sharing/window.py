@@ -6,13 +6,14 @@ A line of the heap has no name in a kernel without debug information: it is know
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from harness.metrics.sharing import CacheLine, LockUse, Sharing
+from lab.kernels.lines import SourceLine
 from lab.sharing import Symbols
 
-HEAP, PER_CPU = "heap", "per-CPU"
+HEAP, PER_CPU, UNKNOWN = "heap", "per-CPU", "unknown"
 _KNOWN_BY = 2
 """Functions that a line of the heap is known by, and symbols of another line."""
 _LOOKED_AT = 3
@@ -41,6 +42,8 @@ class Use:
     """What one instruction did to the lines of a group, for each I/O.
 
     ``owner`` is "vmlinux" or a module, ``symbol`` that of the code: gcc appends .isra.0 and the like to a function.
+    ``field`` is what it uses ("unknown" where debug information does not say), ``source`` its line of source; both are
+    empty where they were not looked for.
     """
 
     owner: str
@@ -49,6 +52,8 @@ class Use:
     reads: float
     writes: float
     moves: float
+    field: str = ""
+    source: str = ""
 
     @property
     def function(self) -> str:
@@ -76,6 +81,11 @@ class LineGroup:
     @property
     def cpus(self) -> frozenset[int]:
         return frozenset(cpu for line in self.lines for cpu in line.users)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Those that are known, the one that moves most first."""
+        return tuple(dict.fromkeys(use.field for use in self.uses if use.field not in ("", UNKNOWN)))
 
 
 @dataclass(frozen=True)
@@ -123,6 +133,20 @@ def window_of(sharing: Sharing, symbols: Symbols, head: WindowHead, figures: Map
     shared = [lock for lock in sharing.locks if len(lock.cpus) > 1]
     places = {lock.address: names.lock(lock) for lock in shared}
     return Window(head, ios, tuple(groups), tuple(_locks(shared, places, ios)), figures)
+
+
+def with_sources(window: Window, known: Mapping[tuple[str, str, int], SourceLine | None], *, lines: bool) -> Window:
+    """``window`` with what is known of the instructions that were looked up, by owner, symbol and offset."""
+
+    def use_known(use: Use) -> Use:
+        if (at := (use.owner, use.symbol, use.offset)) not in known:
+            return use
+        line = known[at]
+        source = f"{line.file}:{line.number} {line.text}" if lines and line else ""
+        return replace(use, field=(line.field if line else "") or UNKNOWN, source=source)
+
+    groups = (replace(group, uses=tuple(map(use_known, group.uses))) for group in window.groups)
+    return replace(window, groups=tuple(groups))
 
 
 def _locks(shared: Iterable[LockUse], places: Mapping[int, Place], ios: float) -> list[NamedLock]:

@@ -7,8 +7,8 @@ code must be the same, so an instruction has the same place in its function.
 
 import re
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab.base.cache import Cache
@@ -26,6 +26,10 @@ _COMMAND = re.compile(r"(?:saved)?cmd_\S+ := (?P<words>.* -c -o (?P<object>\S+) 
 _MODULE = re.compile(r"KBUILD_MODNAME=\S*?\"(?P<name>\w+)\"")
 _WHERE = re.compile(r"(?P<file>.+):(?P<line>[0-9]+)(?: \(discriminator [0-9]+\))?")
 _SHARED = re.compile(r"(?:include|arch/\w+/include)/")
+DEBUG = "-g -gdwarf-4 -gno-variable-location-views"
+"""What ``Fields`` needs."""
+Fields = Callable[[Path, str, Collection[int]], Mapping[int, str]]
+"""Of an object, a function and offsets of its instructions: the fields that these use (``lab.kernels.fields``)."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,15 @@ class Wanted:
 
 @dataclass(frozen=True)
 class SourceLine:
-    """``file`` is relative to the source. ``function`` is the one that was inlined, or the function itself."""
+    """``file`` is relative to the source. ``function`` is the one that was inlined, or the function itself. ``field``
+    is what the instruction uses, empty where that is not known or was not asked for.
+    """
 
     file: str
     number: int
     function: str
     text: str
+    field: str = ""
 
 
 def source_of(kernel: Kernel, cache: Cache, tell: Tell) -> KernelSource:
@@ -63,6 +70,7 @@ def source_lines(
     wanted: Sequence[Wanted],
     cache: Cache,
     *,
+    fields: Fields | None = None,
     tell: Tell = silent,
 ) -> list[Mapping[int, SourceLine]]:
     """For each function the line of its instructions by offset, without those that have none.
@@ -70,7 +78,9 @@ def source_lines(
     An inline function of a shared header counts for the line that calls it. Where several files have a static function
     of that name, there are no lines. Raises what ``tree.in_objects`` raises.
     """
-    return tree.in_objects(kernel, source, cache, lambda objects, files: _Lines(objects, files).find(wanted), tell=tell)
+    return tree.in_objects(
+        kernel, source, cache, lambda objects, files: _Lines(objects, files, fields).find(wanted), tell=tell
+    )
 
 
 @dataclass(frozen=True)
@@ -91,15 +101,15 @@ class _Unit:
         module = _MODULE.search(words) if " -DMODULE " in words else None
         return cls(match["object"], module["name"] if module else _IMAGE, words)
 
-    def with_lines(self, into: Path) -> str:
+    def with_lines(self, into: Path, debug: str) -> str:
         # The list of headers is kbuild's. objtool changes the object after it was compiled.
-        command = re.sub(r" -Wp,-MM?D,\S+", "", self.command).replace(" -c -o ", " -g1 -c -o ")
+        command = re.sub(r" -Wp,-MM?D,\S+", "", self.command).replace(" -c -o ", f" {debug} -c -o ")
         return re.sub(rf"(?<=\s){re.escape(self.path)}(?=\s|;|$)", str(into), command)
 
 
 class _Lines:
-    def __init__(self, objects: Path, source: Path) -> None:
-        self._objects, self._source = objects, source
+    def __init__(self, objects: Path, source: Path, fields: Fields | None) -> None:
+        self._objects, self._source, self._fields = objects, source, fields
         self._texts: dict[str, list[str]] = {}
 
     def find(self, wanted: Sequence[Wanted]) -> list[Mapping[int, SourceLine]]:
@@ -132,7 +142,8 @@ class _Lines:
         return {index: units[0] for index, units in owners.items() if len(units) == 1}
 
     def _compile(self, unit: _Unit, into: Path) -> None:
-        run(["sh", "-c", unit.with_lines(into)], cwd=self._objects, hint="scripts/host-packages --build")
+        command = unit.with_lines(into, DEBUG if self._fields else "-g1")
+        run(["sh", "-c", command], cwd=self._objects, hint="scripts/host-packages --build")
         if elf.code(into.read_bytes()) != elf.code((self._objects / unit.path).read_bytes()):
             raise LabBroken(
                 f"{unit.path} has other code when compiled with line numbers", remedy="report this as a bug"
@@ -150,7 +161,9 @@ class _Lines:
         ).stdout.decode(errors="replace")
         answers = re.split(r"^0x[0-9a-f]+\n", said, flags=re.MULTILINE)[1:]
         lines = (self._line(answer) for answer in answers)
-        return {offset: line for offset, line in zip(offsets, lines, strict=True) if line}
+        known = self._fields(path, wanted.function, offsets) if self._fields else {}
+        both = zip(offsets, lines, strict=True)
+        return {offset: replace(line, field=known.get(offset, "")) for offset, line in both if line}
 
     def _line(self, answer: str) -> SourceLine | None:
         frames = list(self._frames(answer))

@@ -13,7 +13,8 @@ from harness.metrics.sharing import read_sharing
 from harness.sharing.page import sharing_page
 from harness.sharing.scaling import scaling_of, scaling_sentence
 from harness.sharing.text import differential_lines, window_lines
-from harness.sharing.window import HEAP, LineGroup, Place, Use, Window, WindowHead, window_of
+from harness.sharing.window import HEAP, LineGroup, Place, Use, Window, WindowHead, window_of, with_sources
+from lab.kernels.lines import SourceLine
 from lab.sharing import Symbols, read_symbols
 
 BASE = 0xFFFF88801EA00000
@@ -140,10 +141,49 @@ def test_transfers_from_another_node_are_shown_where_there_are_nodes() -> None:
         assert "lines.remote" not in "\n".join(lines)
 
 
+def looked_up(own: LineGroup, *fields: str, lines: bool = False) -> Window:
+    """A window of one group, whose instructions use these fields in a line of source."""
+    known = {
+        (use.owner, use.symbol, use.offset): SourceLine("block.c", 7, use.symbol, "count++;", field)
+        for use, field in zip(own.uses, fields, strict=False)
+    }
+    return with_sources(replace(window(), groups=(own,)), known, lines=lines)
+
+
 def test_lines_of_source_are_shown_once_where_they_are_known() -> None:
-    own = replace(window(), groups=(group("counter"),))
-    lines = window_lines(own, lines_of=lambda use: "block.c:7 count++;" if use.symbol != "reader" else "")
+    lines = window_lines(looked_up(group("counter"), "", "", lines=True))
     assert [line.strip() for line in lines].count("block.c:7 count++;") == 1
+    assert not any("block.c" in line for line in window_lines(looked_up(group("counter"), "", "")))
+
+
+def test_an_instruction_without_a_field_is_unknown_and_another_was_not_looked_up() -> None:
+    first, second = group(HEAP).uses
+    known = {(first.owner, first.symbol, first.offset): None}
+    own = group(HEAP, with_sources(window(), known, lines=True))
+    assert own.uses == (replace(first, field="unknown"), second)
+    assert own.fields == ()
+
+
+@pytest.mark.parametrize(
+    ("place", "fields", "title"),
+    [
+        ("counter", ("counter", "counter"), "counter, 2 CPUs"),
+        ("counter", ("counter.hot", ""), "counter: counter.hot, 2 CPUs"),
+        ("counter", ("", ""), "counter, 2 CPUs"),
+        (HEAP, (), "heap, 2 CPUs"),
+        (HEAP, ("", ""), "heap: unknown, 2 CPUs"),
+        (HEAP, ("inode.i_count", ""), "heap: inode.i_count, 2 CPUs"),
+        (HEAP, ("inode.i_count", "inode.i_lock"), "heap: inode.i_count + inode.i_lock, 2 CPUs"),
+    ],
+)
+def test_a_line_has_the_names_of_the_fields_that_move_it(place: str, fields: tuple[str, ...], title: str) -> None:
+    lines = window_lines(looked_up(group(place), *fields))
+    assert any(line.partition("  +")[0].split("  ")[-1].startswith(title) for line in lines)
+
+
+def test_the_page_has_the_fields_in_the_title_of_a_picture() -> None:
+    page = sharing_page([looked_up(group(HEAP), "inode.i_count", "")])
+    assert "0.500 per I/O, heap of reader, submit_one, inode.i_count</h2>" in page
 
 
 @pytest.mark.parametrize("most", [1, 12])
@@ -160,6 +200,12 @@ def test_a_line_of_one_side_is_new_or_gone() -> None:
     gone, new = differential_lines(window(), window(without)), differential_lines(window(without), window())
     assert any(line.endswith("heap of reader, submit_one (gone)") for line in gone)
     assert any(line.endswith("heap of reader, submit_one (new)") for line in new)
+
+
+def test_a_difference_names_the_fields_of_a_place() -> None:
+    after = looked_up(group(HEAP), "inode.i_count")
+    lines = differential_lines(window(), after)
+    assert any(line.endswith("heap of reader, submit_one: inode.i_count") for line in lines)
 
 
 def test_counts_that_depend_on_the_length_of_a_turn_are_named() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from harness.cli import main
-from harness.commands.common.windows import window_of_cell
+from harness.commands.common.windows import named, window_of_cell
 from harness.profile.recorded import ProfiledCell
 from harness.record.store import RunFolder, load_run
 from harness.sharing.window import HEAP, LineGroup, Window
@@ -38,12 +38,13 @@ NOPS = 100
 
 @dataclass(frozen=True)
 class Case:
-    """``number`` of blk_core.sharing. The line's ``name``, its transfers by ``footprint`` and its ``writes`` for each
-    I/O, and whether the CPUs use the same bytes.
+    """``number`` of blk_core.sharing. The line's ``name`` and ``field``, its transfers by ``footprint`` and its
+    ``writes`` for each I/O, and whether the CPUs use the same bytes.
     """
 
     number: int
     name: str
+    field: str
     function: str
     footprint: float
     writes: float
@@ -51,18 +52,20 @@ class Case:
 
 
 CASES = {
-    "dio-count": Case(1, HEAP, "blklab_share", ALL_WRITE, 2),
+    "dio-count": Case(1, HEAP, "inode.i_dio_count", "blklab_share", ALL_WRITE, 2),
     # percpu_ref_tryget() reads the count before it adds to it (atomic_long_inc_not_zero()). A first version of this
     # table, from before the first run, had 3 / 4 here.
-    "usage-counter": Case(2, HEAP, "blk_mq_submit_bio", READ_AND_WRITE, 2),
-    "statistic": Case(3, "statistic", "blklab_share", ALL_WRITE, 1),
-    "packed": Case(4, "packed", "blklab_share", ALL_WRITE, 1, overlap=False),
-    "beside": Case(6, "beside", "blklab_share", READ_AND_WRITE, 1),
-    "one-writer": Case(7, "flag", "blklab_share", ONE_WRITES, 1 / 4),
-    "lock": Case(8, "global_lock", "_raw_spin_lock", ALL_WRITE, 2),
+    "usage-counter": Case(2, HEAP, "percpu_ref_data.count", "blk_mq_submit_bio", READ_AND_WRITE, 2),
+    "statistic": Case(3, "statistic", "statistic", "blklab_share", ALL_WRITE, 1),
+    "packed": Case(4, "packed", "packed", "blklab_share", ALL_WRITE, 1, overlap=False),
+    "beside": Case(6, "beside", "beside.hot", "blklab_share", READ_AND_WRITE, 1),
+    "one-writer": Case(7, "flag", "flag", "blklab_share", ONE_WRITES, 1 / 4),
+    "lock": Case(8, "global_lock", "global_lock", "_raw_spin_lock", ALL_WRITE, 2),
     # As host_busy before 5.5 (6eb045e092ef): up in scsi_queue_rq, down in scsi_complete, in the same I/O. The table had
     # 3 / 4 before the first run: the linker puts the parameter that both functions read into the same line.
-    "host-busy": Case(0, "shared_host + commands_of_all_hosts", "scsi_queue_rq", READ_AND_WRITE, 2),
+    "host-busy": Case(
+        *(0, "shared_host + commands_of_all_hosts", "commands_of_all_hosts", "scsi_queue_rq", READ_AND_WRITE, 2)
+    ),
 }
 STOCK_OF = {"host-busy": "host"}
 """Arms that are compared with another arm than ``STOCK``: they have its topology."""
@@ -119,7 +122,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 @pytest.fixture(scope="module")
 def windows(run: RunFolder) -> Mapping[str, Window]:
     lab = open_lab(Cache.default())
-    return {arm: window_of_cell(lab, run, ProfiledCell(arm, "four")) for arm in ARMS}
+    own = [window_of_cell(lab, run, ProfiledCell(arm, "four")) for arm in ARMS]
+    return dict(zip(ARMS, named(lab, run, own, lines=True), strict=True))
 
 
 def added(windows: Mapping[str, Window], arm: str) -> LineGroup:
@@ -144,6 +148,22 @@ def test_the_line_has_its_name_and_function(windows: Mapping[str, Window], arm: 
     assert group.place.name == case.name
     assert group.overlap is case.overlap
     assert case.function in {use.function for use in group.uses}
+
+
+@pytest.mark.parametrize("arm", CASES)
+def test_the_line_has_the_name_of_its_field(windows: Mapping[str, Window], arm: str) -> None:
+    group = added(windows, arm)
+    assert CASES[arm].field in (group.place.name, *group.fields)
+
+
+def test_counters_of_a_scsi_device_have_the_names_of_their_fields(windows: Mapping[str, Window]) -> None:
+    """Stock code, which counts each command in scsi_queue_rq and in scsi_complete."""
+    group = next(
+        group
+        for group in windows["host"].groups
+        if {"scsi_queue_rq", "scsi_complete"} <= {use.function for use in group.uses[:4]}
+    )
+    assert {"scsi_device.iorequest_cnt", "scsi_device.iodone_cnt"} <= set(group.fields)
 
 
 @pytest.mark.parametrize("arm", CASES)
@@ -173,6 +193,7 @@ def test_a_word_of_tags_and_its_freed_ones_move_as_one_line(windows: Mapping[str
     lines = [line for group in groups for line in group.lines if len(line.users) > 1]
     words = [line for line in lines if all(use.writes > window.ios / 8 for use in line.users.values())]
     assert words
+    assert {"sbitmap_word.word", "sbitmap_word.cleared"} <= {field for group in groups for field in group.fields}
     for line in words:
         k, ios = len(line.users), sum(use.writes for use in line.users.values())
         expected = (k - 1) / (k + 1) + 2 * (k - 1) / (2 * k - 1)

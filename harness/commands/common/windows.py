@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Cells of stored runs on several CPUs, with names for their lines and locks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from harness.commands.common.boots import kernel_again
@@ -13,11 +13,17 @@ from harness.record.store import RunFolder
 from harness.run.plan import guest_job
 from harness.scenario.metric_names import GUEST
 from harness.scenario.model import Scenario
-from harness.sharing.window import Window, WindowHead, window_of
-from lab.base.errors import CannotJudge
+from harness.sharing.text import LINES
+from harness.sharing.window import Window, WindowHead, window_of, with_sources
+from lab.base.errors import BlklabError, CannotJudge
 from lab.base.record import BootRecord
+from lab.kernels.fields import fields
+from lab.kernels.lines import Wanted, source_lines, source_of
 from lab.session import Lab, prepare_job
 from lab.sharing import LINES_FILE, symbols_of
+
+_USES = 4
+"""Instructions of each place whose fields and lines of source are shown."""
 
 
 def figures_by_turn(run: RunFolder, cell: ProfiledCell) -> dict[int, Mapping[str, float]]:
@@ -70,3 +76,27 @@ def window_of_cell(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Window:
         *(processors.cpus, processors.turn, processors.of_node),
     )
     return window_of(read_sharing(record.files[name], name), symbols, head, _figures(run, cell, record))
+
+
+def named(lab: Lab, run: RunFolder, windows: Sequence[Window], *, lines: bool = False) -> list[Window]:
+    """``windows`` of a run with fields, and lines of source if ``lines``, of the instructions that move what is shown.
+
+    Raises what ``source_lines`` raises, if lines were asked for.
+    """
+    kernel, offsets = kernel_again(run), dict[tuple[str, str], set[int]]()
+    for use in (use for window in windows for group in window.groups[:LINES] for use in group.uses[:_USES]):
+        offsets.setdefault((use.owner, use.symbol), set()).add(use.offset)
+    wanted = [Wanted(owner, symbol, own) for (owner, symbol), own in offsets.items()]
+    try:
+        found = source_lines(kernel, source_of(kernel, lab.cache, tell), wanted, lab.cache, fields=fields, tell=tell)
+    except BlklabError as error:
+        if lines:
+            raise
+        tell(f"fields are unknown: {error}")
+        return list(windows)
+    known = {
+        (own.owner, own.function, offset): by_offset.get(offset)
+        for own, by_offset in zip(wanted, found, strict=True)
+        for offset in own.offsets
+    }
+    return [with_sources(window, known, lines=lines) for window in windows]
