@@ -108,14 +108,17 @@ class _Code:
         """What a memory operand of the instruction at ``at`` may be."""
         if not operand or (match := _MEMORY.fullmatch(operand)) is None:
             return
-        by = int(match[1] or "0", 16)
-        variables = (_after(place, by) for _, place in self._known.get("", ()))
-        yield from (place for place in variables if 0 <= place.offset < _size(place.type))
+        by, index, scale = int(match[1] or "0", 16), match[3], match[4]
+        for _, place in self._known.get("", ()):
+            to = _after(place, by)
+            if 0 <= to.offset < _size(to.type) and (not index or (_in_array(to) and _has_one_stride(to))):
+                yield to
         for register in match.groups()[1:3]:
             for place in self._pointed(at, _WIDE.get(register, ""), seen):
+                to = _after(place, by)
                 # Of an array that a structure begins with, a constant may be in the index.
-                if match[4] in (None, "1") or (by and _in_array(_after(place, by))):
-                    yield _after(place, by)
+                if not index or (_has_one_stride(to) and (scale == "1" or (by and _in_array(to)))):
+                    yield to
 
     def _pointed(self, at: int, where: str, seen: set[tuple[int, str]]) -> Iterator[_Place]:
         """What a register or a word of the stack may point to before the instruction at ``at``."""
@@ -237,6 +240,18 @@ def _path(place: _Place) -> list[_Place]:
 
 def _in_array(place: _Place) -> bool:
     return any(_plain(own.type).tag == "DW_TAG_array_type" for own in _path(place))
+
+
+def _has_one_stride(place: _Place) -> bool:
+    """Whether a register can only be the index of one array here: else its members are not told apart."""
+    arrays = [own.type for own in _path(place) if _plain(own.type).tag == "DW_TAG_array_type"]
+    return not any(map(_holds_array, [_type(_plain(kind)) for kind in arrays] or [place.type]))
+
+
+def _holds_array(kind: DIE) -> bool:
+    kind = _plain(kind)
+    members = (own for own in kind.iter_children() if kind.tag in _STRUCTURES and own.tag == "DW_TAG_member")
+    return kind.tag == "DW_TAG_array_type" or any(_holds_array(_type(own)) for own in members)
 
 
 def _pointee(kind: DIE) -> Iterator[_Place]:

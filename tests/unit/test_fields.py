@@ -59,6 +59,10 @@ void member_of_union(struct mixed *m) { m->raw = 1; }
 int bit(struct mixed *m) { return m->second; }
 void item(struct node *n, long i) { n->stats[i]++; }
 void item_behind(struct node *n, long i) { asm volatile("incq (%0,%1,8)" : : "r" (n), "r" (i) : "memory"); }
+struct zone { long watermark[4]; long id; long stat[8]; };
+static struct zone zones[4];
+void nested(int zone, int item) { zones[zone].stat[item]++; }
+void indexed(struct zone *all, int zone) { all[zone].id++; }
 void nameless(void *p) { ((long *)p)[1]++; }
 void alone(atomic_t *v) { inc(v); }
 """
@@ -96,6 +100,9 @@ def unit(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("item", "node.stats"),
         # The index may have a constant.
         ("item_behind", ""),
+        # The index may be of either array.
+        ("nested", ""),
+        ("indexed", ""),
         ("nameless", ""),
         ("alone", ""),
         ("absent", ""),
