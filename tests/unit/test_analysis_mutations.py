@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.judge.cells import Ensemble, _mean, skipped
-from harness.judge.operands import Evidence, window_values
+from harness.judge.operands import Evidence, Unavailable, window_values
 from harness.judge.verdict import judge
 from harness.limits.bottleneck import NOTHING, bottleneck, changes
 from harness.limits.elements import ElementKind
@@ -75,6 +75,9 @@ def test_windows_of_both_kernels_are_paired() -> None:
     )
     evidence = Evidence(sample([claim(of=against)]), ours, base)
     assert window_values(against, 1, evidence) == (2.0, 1.5)
+    with pytest.raises(Unavailable) as lacking:
+        window_values(against, 1, Evidence(evidence.scenario, ours))
+    assert (lacking.value.status, lacking.value.reason) == (Status.SKIP, "no BASE kernel given")
 
 
 def test_a_mutant_that_hangs_one_guest_and_kills_another_is_not_red() -> None:

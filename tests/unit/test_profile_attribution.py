@@ -133,6 +133,8 @@ def test_the_code_of_a_function_is_kept_by_offset() -> None:
     found = [(one.owner, one.name, one.address, dict(one.counts)) for one in code_of(window, SYMBOLS)]
     assert found == [("vmlinux", "submit", 0x1000, {0: 3, 4: 2}), ("null_blk", "queue_rq", 0x2000, {0: 7})]
     assert [*found[0][3]] == [0, 4]
+    (below,) = code_of(CountedWindow(2, 0, (), (), {0xFFF: 2}), SYMBOLS)
+    assert (below.name, dict(below.counts)) == (NO_NAME, {0xFFF: 2})
 
 
 @pytest.mark.parametrize(("parts", "found"), [(0, "whole"), (7, "whole"), (8, None)])
