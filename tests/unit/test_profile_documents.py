@@ -171,6 +171,15 @@ def test_a_path_of_two_per_cent_is_shown(cost: int, shown: bool) -> None:
     assert ("only after: kernel>entry>new" in text) is shown
 
 
+def test_a_mail_has_the_four_largest_paths_of_one_side() -> None:
+    new = "".join(
+        f"kernel;entry;new_{letter} 1 {cost}\n" for letter, cost in zip("abcdef", range(600, 0, -100), strict=True)
+    )
+    found = differential(profile("kernel;entry 1 1000\n"), profile(f"kernel;entry 1 1000\n{new}"))
+    shown = [line.split(">")[-1] for line in differential_lines(found) if "only after: kernel>entry>" in line]
+    assert shown == [f"new_{letter}" for letter in "abcd"]
+
+
 def test_a_mail_has_as_many_lines_as_it_may_have() -> None:
     wide = profile("\n".join(f"kernel;f{number:02} 1 100" for number in range(50)))
     assert [len(profile_lines(wide, most)) for most in (16, 30)] == [16, 30]
