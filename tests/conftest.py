@@ -19,7 +19,8 @@ a load of 8. How fast it is decides nothing."""
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that boot kernels. With -n a worker takes a module at a time; one takes all of tests/vm.
 
-    A guest uses all cores, and the tests of the wall clock would measure a second one as noise.
+    A guest uses all cores, and the tests of the wall clock would measure a second one as noise. They come first: they
+    take longest, and the other workers have the rest to do meanwhile.
     """
     for item in items:
         booting = item.path.is_relative_to(_HERE / "vm")
@@ -28,6 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             slow = item.get_closest_marker("slow") is not None
             item.add_marker(pytest.mark.timeout(_LONG_HANG if slow else _HANG))
         item.add_marker(pytest.mark.xdist_group("vm" if booting else item.path.stem))
+    items.sort(key=lambda item: not item.path.is_relative_to(_HERE / "vm"))
 
 
 @pytest.fixture(scope="session")
