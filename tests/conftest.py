@@ -16,11 +16,12 @@ _HANG, _LONG_HANG = 3600, 8 * 3600
 a load of 8. How fast it is decides nothing."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that boot kernels. With -n a worker takes a module at a time; one takes all of tests/vm.
 
     A guest uses all cores, and the tests of the wall clock would measure a second one as noise. They come first: they
-    take longest, and the other workers have the rest to do meanwhile.
+    take longest, and the other workers have the rest to do meanwhile. Before pytest-xdist, which reads the groups then.
     """
     for item in items:
         booting = item.path.is_relative_to(_HERE / "vm")
