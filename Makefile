@@ -11,7 +11,7 @@ $(foreach value,$(values),$(eval override $(value) := $$(value $(value))))
 export $(values)
 
 # Tests on all cores, a module at a time; those that boot kernels run one after another, last (tests/conftest.py).
-parallel := -n logical --dist loadgroup --no-loadscope-reorder
+parallel := -n logical --dist loadfile --no-loadscope-reorder
 coverage := $(if $(COVERAGE),--cov --cov-report=xml --cov-report=term:skip-covered)
 
 blklab := @scripts/run blklab
@@ -91,8 +91,10 @@ docs:  ##+ write the pages of docs/results from stored runs: [RESULTS=]
 check:  ##+ check types, style, spelling, import directions and shell files
 	@scripts/run --dev scripts/check
 
+# A guest beside another one is noise for the tests of the wall clock.
 test-all: check  ##+ check, then run every test
-	@scripts/run --dev pytest $(parallel) $(coverage)
+	@scripts/run --dev pytest $(parallel) $(coverage) -m 'not vm'
+	@scripts/run --dev pytest $(coverage) $(if $(COVERAGE),--cov-append) -m vm
 
 bench:  ##+ compare warm runs with cold ones and another checkout: [BASE=DIR] [KERNEL=]
 	@scripts/run --dev blklab check speed $${BASE:+"--base=$$BASE"} $${KERNEL:+"--kernel=$$KERNEL"}

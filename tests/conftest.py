@@ -18,19 +18,13 @@ a load of 8. How fast it is decides nothing."""
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that boot kernels. With -n a worker takes a module at a time; one takes all of tests/vm.
-
-    A guest uses all cores, and the tests of the wall clock would measure a second one as noise. They come first: they
-    take longest, and the other workers have the rest to do meanwhile. Before pytest-xdist, which reads the groups then.
-    """
+    """Mark tests that boot kernels. They take longest, so they come first: no worker is left with them at the end."""
     for item in items:
-        booting = item.path.is_relative_to(_HERE / "vm")
-        if booting:
+        if item.path.is_relative_to(_HERE / "vm"):
             item.add_marker(pytest.mark.vm)
             slow = item.get_closest_marker("slow") is not None
             item.add_marker(pytest.mark.timeout(_LONG_HANG if slow else _HANG))
-        item.add_marker(pytest.mark.xdist_group("vm" if booting else item.path.stem))
-    items.sort(key=lambda item: not item.path.is_relative_to(_HERE / "vm"))
+    items.sort(key=lambda item: item.get_closest_marker("vm") is None)
 
 
 @pytest.fixture(scope="session")
