@@ -18,13 +18,12 @@ a load of 8. How fast it is decides nothing."""
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that boot kernels. They take longest, so they come first: no worker is left with them at the end."""
+    """Mark tests that boot kernels."""
     for item in items:
         if item.path.is_relative_to(_HERE / "vm"):
             item.add_marker(pytest.mark.vm)
             slow = item.get_closest_marker("slow") is not None
             item.add_marker(pytest.mark.timeout(_LONG_HANG if slow else _HANG))
-    items.sort(key=lambda item: item.get_closest_marker("vm") is None)
 
 
 @pytest.fixture(scope="session")

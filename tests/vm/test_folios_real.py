@@ -12,7 +12,7 @@ from harness.record.store import load_run
 from lab.kernels.model import Kernel
 from lab.session import Lab
 
-pytestmark = pytest.mark.network
+pytestmark = [pytest.mark.network, pytest.mark.slow]
 CHECKOUT = Path(__file__).parents[2]
 SECTORS_OF_A_PAGE, SECTORS_OF_A_MIB = 8, 2048
 FOLIOS = """\

@@ -78,6 +78,7 @@ MUTANTS = {
 On 6.1.192 (6.1.176 did not) other timing moves sbitmap_get by more than 15 per I/O: __queue_work, which has no room for
 more, was taken out for that after it failed.
 """
+EACH = [pytest.param(spec, marks=[] if spec == "debian:6.1" else pytest.mark.slow) for spec in MUTANTS]
 
 
 def test_every_instruction_has_a_function_and_a_call_path(profile: Callable[..., Profile]) -> None:
@@ -111,7 +112,7 @@ def test_an_elevator_shows_in_the_differential(profile: Callable[..., Profile]) 
     assert "dd_insert_requests" in new
 
 
-@pytest.mark.parametrize("spec", MUTANTS)
+@pytest.mark.parametrize("spec", EACH)
 def test_instructions_added_to_functions_are_listed_first_and_exactly(
     profile: Callable[..., Profile], run: Callable[[str], Path], spec: str, tmp_path: Path
 ) -> None:
@@ -134,7 +135,7 @@ def test_instructions_added_to_functions_are_listed_first_and_exactly(
     assert {name: round(delta) for name, delta in listed.items()} == mutants
 
 
-@pytest.mark.parametrize("spec", MUTANTS)
+@pytest.mark.parametrize("spec", EACH)
 def test_memory_is_cleared_in_words(profile: Callable[..., Profile], spec: str) -> None:
     """A CPU with fsrs clears byte by byte from 6.4 on: 411 instructions a call, 90 on 6.1 (an md RAID1 read)."""
     costs = {function.name: cost for function, cost in profile("none", spec).costs.items()}
