@@ -11,7 +11,7 @@ from harness.base.files import write_atomic, writing
 from harness.commands.common.boots import lab_of_host
 from harness.commands.common.options import results_root, tell
 from harness.commands.common.pairs import add_pair, cell_words, runs_of
-from harness.commands.common.windows import figures_by_turn, named, window_of_cell
+from harness.commands.common.windows import figures_by_turn, window_of_cell, with_fields
 from harness.profile.recorded import ProfiledCell, parse_cell
 from harness.record.store import RunFolder
 from harness.sharing.page import sharing_page
@@ -36,7 +36,7 @@ def execute(options: argparse.Namespace) -> int:
     sides = [(run, cell) for run in runs for cell in chosen]
     windows = [window_of_cell(lab, run, cell) for run, cell in sides]
     if len(runs) == 1:
-        windows = named(lab, runs[0], windows, lines=options.lines)
+        windows = with_fields(lab, runs[0], windows, lines=options.lines)
     if len(windows) == 1:
         lines = window_lines(windows[0], turns=figures_by_turn(*sides[0]))
     else:

@@ -11,6 +11,7 @@ elements overlap without those of one being among those of the other; in a tree 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -78,14 +79,16 @@ class Flow:
 
 @dataclass(frozen=True)
 class Filled:
-    """``rates`` in bytes per second by flow, ``use`` the part of each capacity that they take.
+    """``rates`` of ``flows`` in bytes per second, by name. ``full`` are elements that hold a flow back."""
 
-    Where flows may choose, ``use`` is that of the most even choice. ``full`` are elements that hold a flow back.
-    """
-
+    flows: Sequence[Flow]
     rates: Mapping[str, float]
-    use: Mapping[FlowElement, float]
     full: frozenset[FlowElement]
+
+    @cached_property
+    def use(self) -> Mapping[FlowElement, float]:
+        """The part of each capacity that the rates take; where flows may choose, by the most even choice."""
+        return _even_use(_State(self.flows, self.rates), self.full)
 
 
 def fill(flows: Sequence[Flow]) -> Filled:
@@ -98,8 +101,7 @@ def fill(flows: Sequence[Flow]) -> Filled:
         held = [flow for flow in waiting if flow.name in blocked or not tight.isdisjoint(flow.fixed)] or waiting
         rates.update({flow.name: level * flow.pace for flow in held})
         full |= tight
-    use = _even_use(_State(flows, rates), full)
-    return Filled(rates, use, frozenset(full))
+    return Filled(flows, rates, frozenset(full))
 
 
 class _State:

@@ -29,6 +29,8 @@ _MEMORY = re.compile(r"(?:%[fg]s:)?(-?0x\w+)?(?:\((%\w+)?(?:,(%\w+),(\d))?\))?")
 _WRITES_NONE = re.compile(r"cmp|test|push|j|nop|bt[lqw]?$|prefetch")
 _IN_REGISTER = re.compile(r"DW_OP_(b?)reg(\d+)")
 _STRUCTURES = ("DW_TAG_structure_type", "DW_TAG_union_type")
+_SHOWN = 3
+"""Members of which nothing says which is meant."""
 _OTHER_NAMES = ("DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_typedef")
 
 
@@ -225,17 +227,17 @@ def _path(place: _Place) -> list[_Place]:
     kind = place.type if place.type.tag == "DW_TAG_typedef" else _plain(place.type)
     if kind.tag == "DW_TAG_array_type" and (size := _size(_type(kind))):
         return [place, *_path(_Place("", _type(kind), place.offset % size))]
-    members = (own for own in kind.iter_children() if kind.tag in _STRUCTURES)
-    places = (
-        _Place(_name(own) + ":" * ("DW_AT_bit_size" in own.attributes), _type(own), place.offset - start)
-        for own in members
-        if 0 <= place.offset - (start := _said(own, "data_member_location", 0)) < _size(_type(own))
-    )
-    first, *others = *places, place
-    if len(others) > 1 and kind.tag == "DW_TAG_union_type":
-        # Nothing says which member is meant.
-        return [place, first._replace(name="|".join(own.name for own in (first, *others[:-1]) if own.name))]
-    return [place, *_path(first)] if others else [place]
+    starts = {own: _said(own, "data_member_location", 0) for own in kind.iter_children() if kind.tag in _STRUCTURES}
+    members = [own for own, start in starts.items() if 0 <= place.offset - start < _size(_type(own))]
+    if not members:
+        return [place]
+    first = members[0]
+    inner = _Place(_name(first), _type(first), place.offset - starts[first])
+    if len(members) == 1:
+        return [place, *_path(inner)]
+    # Of a union, and of bits in one word, nothing says which member is meant.
+    names = [name for own in members if (name := _name(own))]
+    return [place, inner._replace(name="|".join((*names[:_SHOWN], *["..."] * (len(names) > _SHOWN))))]
 
 
 def _in_array(place: _Place) -> bool:

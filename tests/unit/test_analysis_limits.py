@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.limits.filling import Filled, Flow, FlowChoice, FlowElement, FlowKind, fill
+from harness.limits.filling import Flow, FlowChoice, FlowElement, FlowKind, fill
 from harness.limits.limits import _limits, allowed, bound, share_of_reads, shares_of_bound
 from harness.scenario.model import Arm, Role
 from lab.base.errors import Misuse
@@ -365,5 +365,6 @@ def test_a_share_of_what_nothing_bounds_is_not_known() -> None:
 def test_what_is_full_comes_first_although_its_use_is_found_by_halving() -> None:
     full, busy = FlowElement(FlowKind.LINK, "full", 1.0), FlowElement(FlowKind.DISK, "busy", 1.0)
     plan: Any = SimpleNamespace(users=lambda _: ("r",))
-    found = list(_limits(plan, Filled({"r": 8.0}, {busy: 0.9999, full: 0.999}, frozenset({full}))))
+    filled: Any = SimpleNamespace(rates={"r": 8.0}, use={busy: 0.9999, full: 0.999}, full={full})
+    found = list(_limits(plan, filled))
     assert [limit.element for limit in found] == [full, busy]

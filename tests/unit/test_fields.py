@@ -57,6 +57,8 @@ __attribute__((noinline)) static void part(struct queue *q, long unused) { call(
 void whole(struct disk *d) { part(d->queue, 0); part(d->queue, 1); }
 void member_of_union(struct mixed *m) { m->raw = 1; }
 int bit(struct mixed *m) { return m->second; }
+struct flags { long id; unsigned int a : 1, b : 1, c : 1, d : 1; };
+int bits(struct flags *f) { return f->d; }
 void item(struct node *n, long i) { n->stats[i]++; }
 void item_behind(struct node *n, long i) { asm volatile("incq (%0,%1,8)" : : "r" (n), "r" (i) : "memory"); }
 struct zone { long watermark[4]; long id; long stat[8]; };
@@ -96,7 +98,8 @@ def unit(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("either", "disk.queue queue.users"),
         ("part.constprop.0", "queue.stats.reads"),
         ("member_of_union", "mixed.queue|raw"),
-        ("bit", "mixed.first:"),
+        ("bit", "mixed.first|second"),
+        ("bits", "flags.a|b|c|..."),
         ("item", "node.stats"),
         # The index may have a constant.
         ("item_behind", ""),

@@ -230,11 +230,11 @@ def test_a_scenario_that_is_observed_again_replaces_its_loads() -> None:
 def test_the_shipped_list_is_of_known_scenarios_and_knows_the_block_layer() -> None:
     executed = load_executed(EXECUTED)
     assert executed is not None
-    known = find_scenarios(SCENARIOS)
-    for load in executed.loads:
-        scenario, arm, name = load.split(".")
-        found = load_scenario(scenario, search=SCENARIOS)
-        assert scenario in known and arm in found.arms and name in found.loads
+    names = {load.split(".")[0] for load in executed.loads}
+    assert names <= set(find_scenarios(SCENARIOS))
+    scenarios = {name: load_scenario(name, search=SCENARIOS) for name in names}
+    for scenario, arm, load in (load.split(".") for load in executed.loads):
+        assert arm in scenarios[scenario].arms and load in scenarios[scenario].loads
     every = {load for load in executed.loads if "fair-tags" in load}
     assert executed.by_function["blk_mq_submit_bio"] >= every
     assert "hctx_may_queue" not in executed.by_function

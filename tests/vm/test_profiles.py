@@ -105,6 +105,7 @@ def test_two_profiles_of_one_cell_are_the_same_bytes(
     assert again[0].read_bytes() == before[again[0]]
 
 
+@pytest.mark.slow
 def test_an_elevator_shows_in_the_differential(profile: Callable[..., Profile]) -> None:
     found = differential(profile("none"), profile("mq-deadline"))
     new = [change.function.name for change in found.changes if change.note == "only after"]

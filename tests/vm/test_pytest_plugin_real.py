@@ -23,6 +23,7 @@ def command(results: Path, *options: str) -> list[str]:
     return [sys.executable, "-m", "pytest", *plugin, "--blklab-results", str(results), "--seeds=1", *options]
 
 
+@pytest.mark.slow
 def test_scenarios_and_selftests_on_two_kernels(tmp_path: Path) -> None:
     scenarios = ["scenarios/null-shared-tags.yaml", "scenarios/selftest/must-oops.yaml"]
     kernels = ["--kernel=debian:6.1", "--kernel=debian:5.10"]

@@ -116,6 +116,7 @@ def missed(run: RunFolder) -> list[str]:
     return list(misnamed(run.scenario.selftest, run))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "first"), [("bottleneck-devices", ElementKind.LUN_DEPTH), ("bottleneck-selector", ElementKind.LINK)]
 )

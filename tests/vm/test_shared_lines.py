@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from harness.cli import main
-from harness.commands.common.windows import named, window_of_cell
+from harness.commands.common.windows import window_of_cell, with_fields
 from harness.profile.recorded import ProfiledCell
 from harness.record.store import RunFolder, load_run
 from harness.sharing.window import HEAP, LineGroup, Window
@@ -123,7 +123,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 def windows(run: RunFolder) -> Mapping[str, Window]:
     lab = open_lab(Cache.default())
     own = [window_of_cell(lab, run, ProfiledCell(arm, "four")) for arm in ARMS]
-    return dict(zip(ARMS, named(lab, run, own, lines=True), strict=True))
+    return dict(zip(ARMS, with_fields(lab, run, own, lines=True), strict=True))
 
 
 def added(windows: Mapping[str, Window], arm: str) -> LineGroup:

@@ -82,7 +82,8 @@ def shorter(scenario: Scenario) -> Scenario:
     return replace(changed, digest=identity(changed))
 
 
-@pytest.mark.parametrize("spec", ONE_OF_KERNELS)
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", KERNELS)
 def test_a_restored_guest_with_modelled_disks(lab: Lab, spec: str, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL.replace("topology: neighbours", "topology: 3ware-8506"))
     scenario = load_scenario("small", search=tmp_path)

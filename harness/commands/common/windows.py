@@ -78,7 +78,7 @@ def window_of_cell(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Window:
     return window_of(read_sharing(record.files[name], name), symbols, head, _figures(run, cell, record))
 
 
-def named(lab: Lab, run: RunFolder, windows: Sequence[Window], *, lines: bool = False) -> list[Window]:
+def with_fields(lab: Lab, run: RunFolder, windows: Sequence[Window], *, lines: bool = False) -> list[Window]:
     """``windows`` of a run with fields, and lines of source if ``lines``, of the instructions that move what is shown.
 
     Raises what ``source_lines`` raises, if lines were asked for.
@@ -88,7 +88,7 @@ def named(lab: Lab, run: RunFolder, windows: Sequence[Window], *, lines: bool = 
         offsets.setdefault((use.owner, use.symbol), set()).add(use.offset)
     wanted = [Wanted(owner, symbol, own) for (owner, symbol), own in offsets.items()]
     try:
-        found = source_lines(kernel, source_of(kernel, lab.cache, tell), wanted, lab.cache, fields=fields, tell=tell)
+        sources = source_lines(kernel, source_of(kernel, lab.cache, tell), wanted, lab.cache, fields=fields, tell=tell)
     except BlklabError as error:
         if lines:
             raise
@@ -96,7 +96,7 @@ def named(lab: Lab, run: RunFolder, windows: Sequence[Window], *, lines: bool = 
         return list(windows)
     known = {
         (own.owner, own.function, offset): by_offset.get(offset)
-        for own, by_offset in zip(wanted, found, strict=True)
+        for own, by_offset in zip(wanted, sources, strict=True)
         for offset in own.offsets
     }
     return [with_sources(window, known, lines=lines) for window in windows]
