@@ -61,6 +61,9 @@ CASES = {
     "beside": Case(6, "beside", "beside.hot", "blklab_share", READ_AND_WRITE, 1),
     "one-writer": Case(7, "flag", "flag", "blklab_share", ONE_WRITES, 1 / 4),
     "lock": Case(8, "global_lock", "global_lock", "_raw_spin_lock", ALL_WRITE, 2),
+    # As hd_struct.in_flight before 4.14 (f299b7c7a9de): up in blk_account_io_start, which gcc inlines, down in
+    # blk_account_io_done, in the same I/O and so in one step. Nothing else is in the line and nothing reads it.
+    "in-flight": Case(9, HEAP, "gendisk.in_flight", "blk_account_io_done", ALL_WRITE, 2),
     # As host_busy before 5.5 (6eb045e092ef): up in scsi_queue_rq, down in scsi_complete, in the same I/O. The table had
     # 3 / 4 before the first run: the linker puts the parameter that both functions read into the same line.
     "host-busy": Case(
