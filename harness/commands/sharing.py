@@ -15,7 +15,7 @@ from harness.commands.common.windows import figures_by_turn, window_of_cell, wit
 from harness.profile.recorded import ProfiledCell, parse_cell
 from harness.record.store import RunFolder
 from harness.sharing.page import sharing_page
-from harness.sharing.text import differential_lines, window_lines
+from harness.sharing.text import LINES, differences, differential_lines, window_lines
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
 
 
@@ -35,8 +35,13 @@ def execute(options: argparse.Namespace) -> int:
     chosen = [parse_cell(runs[0], cell, options.seed) for cell in cells] or [_first_cell(runs[0], options.seed)]
     sides = [(run, cell) for run in runs for cell in chosen]
     windows = [window_of_cell(lab, run, cell) for run, cell in sides]
-    if len(runs) == 1:
-        windows = with_fields(lab, runs[0], windows, lines=options.lines)
+    moved = differences(*windows)[:LINES] if len(windows) > 1 else []
+    shown = [place for place, *_ in moved]
+    own = [
+        with_fields(lab, run, windows[number :: len(runs)], shown, lines=options.lines)
+        for number, run in enumerate(runs)
+    ]
+    windows = [window for of_run in own for window in of_run]
     if len(windows) == 1:
         lines = window_lines(windows[0], turns=figures_by_turn(*sides[0]))
     else:

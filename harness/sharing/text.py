@@ -61,12 +61,18 @@ def _turn_lines(window: Window, turns: Mapping[int, Mapping[str, float]]) -> Ite
             yield "".join(f"{100 * share:>+7.1f} %  " for share in shares) + f"{name} {says}"
 
 
+def differences(before: Window, after: Window) -> list[tuple[Place, float, float]]:
+    """All places with their transfers by footprint on both sides, those first that differ most."""
+    sides = [{group.place: group.footprint for group in window.groups} for window in (before, after)]
+    rows = [(place, sides[0].get(place, 0.0), sides[1].get(place, 0.0)) for place in {**sides[0], **sides[1]}]
+    return sorted(rows, key=lambda row: (-abs(row[2] - row[1]), row[0].name, row[0].movers))
+
+
 def differential_lines(before: Window, after: Window, most: int = LINES) -> list[str]:
     """The places whose transfers differ most, by footprint."""
     sides = [{group.place: group for group in window.groups} for window in (before, after)]
     totals = [sum(group.footprint for group in window.groups) for window in (before, after)]
-    rows = [(place, _moves(sides[0], place), _moves(sides[1], place)) for place in _places(sides)]
-    rows.sort(key=lambda row: (-abs(row[2] - row[1]), row[0].name, row[0].movers))
+    rows = differences(before, after)
     lines = [*_head([before, after]), "", f"{'before':>9}  {'after':>9}  {'delta':>9}"]
     names = ("lines.footprint", REMOTE, "lines.seen", "atomics", "locks", "locks.held", "instructions")
     for name in (name for name in names if name in before.figures and name in after.figures):
@@ -74,7 +80,7 @@ def differential_lines(before: Window, after: Window, most: int = LINES) -> list
         lines.append(f"{was:>9,.2f}  {now:>9,.2f}  {now - was:>+9,.2f}  {name}")
     lines += ["", f"{'before':>9}  {'after':>9}  {'delta':>9}  line, by footprint"]
     for place, was, now in rows[:most]:
-        fields = _fields((sides[1] if place in sides[1] else sides[0])[place])
+        fields = next(filter(None, (_fields(side[place]) for side in reversed(sides) if place in side)), "")
         note = " (new)" if place not in sides[0] else " (gone)" if place not in sides[1] else ""
         lines.append(f"{was:>9.3f}  {now:>9.3f}  {now - was:>+9.3f}  {place}{fields}{note}"[:_WIDTH])
     was, now = sum(row[1] for row in rows[most:]), sum(row[2] for row in rows[most:])
@@ -90,14 +96,6 @@ def _head(windows: Sequence[Window]) -> Iterator[str]:
         for words in ((window.head.cell for window in windows), (window.head.release for window in windows))
     )
     yield f"{head.scenario} {cells}, seed {head.seed}, {releases}: {head.cpus} CPUs, turns of {head.turn:,}"
-
-
-def _places(sides: Iterable[dict[Place, LineGroup]]) -> list[Place]:
-    return sorted({place for side in sides for place in side})
-
-
-def _moves(groups: Mapping[Place, LineGroup], place: Place) -> float:
-    return groups[place].footprint if place in groups else 0.0
 
 
 def _title(group: LineGroup) -> str:

@@ -3,9 +3,11 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from harness.cli import main
 from harness.commands.common.options import SCENARIOS
 from harness.commands.common.windows import other_turns
 from harness.limits.load import load_scenario
@@ -14,7 +16,8 @@ from harness.sharing.page import sharing_page
 from harness.sharing.scaling import scaling_of, scaling_sentence
 from harness.sharing.text import differential_lines, window_lines
 from harness.sharing.window import HEAP, LineGroup, Place, Use, Window, WindowHead, window_of, with_sources
-from lab.kernels.lines import SourceLine
+from lab.base.errors import CannotJudge
+from lab.kernels.lines import SourceLine, Wanted
 from lab.sharing import Symbols, read_symbols
 
 BASE = 0xFFFF88801EA00000
@@ -206,6 +209,45 @@ def test_a_difference_names_the_fields_of_a_place() -> None:
     after = looked_up(group(HEAP), "inode.i_count")
     lines = differential_lines(window(), after)
     assert any(line.endswith("heap of reader, submit_one: inode.i_count") for line in lines)
+
+
+def line_of(wanted: Wanted, field: str) -> dict[int, SourceLine]:
+    return dict.fromkeys(wanted.offsets, SourceLine("block.c", 7, wanted.function, "count++;", field))
+
+
+@pytest.mark.parametrize(
+    ("built", "named"),
+    [("before after", ": after.count"), ("before", ": before.count"), ("after", ": after.count"), ("", "")],
+)
+def test_the_fields_of_each_run_come_from_its_own_kernel(
+    built: str, named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The runs are "before" and "after", the kernel of each is its name; a boot and debug information are made up.
+
+    The line of the heap is not the first in its window, but among those whose difference is shown.
+    """
+
+    def source_of(kernel: str, *_: object) -> str:
+        if kernel in built.split():
+            return kernel
+        raise CannotJudge(f"{kernel} is packaged", remedy="build it")
+
+    for name, value in {
+        "sharing.lab_of_host": lambda: SimpleNamespace(cache=None),
+        "sharing.cell_words": lambda words, root, most: (*words, []),
+        "sharing.runs_of": lambda *runs: runs[:2],
+        "sharing._first_cell": lambda run, seed: run,
+        "sharing.window_of_cell": lambda lab, run, cell: window(),
+        "common.windows.LINES": 1,
+        "common.windows.kernel_again": lambda run: run,
+        "common.windows.source_of": source_of,
+        "common.windows.source_lines": lambda kernel, source, wanted, cache, **_: [
+            line_of(function, f"{source}.count") for function in wanted
+        ],
+    }.items():
+        monkeypatch.setattr(f"harness.commands.{name}", value)
+    assert main(["sharing", "before", "after"]) == 0
+    assert f"heap of reader, submit_one{named}\n" in capsys.readouterr().out
 
 
 def test_counts_that_depend_on_the_length_of_a_turn_are_named() -> None:

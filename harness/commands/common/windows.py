@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Cells of stored runs on several CPUs, with names for their lines and locks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from harness.commands.common.boots import kernel_again
@@ -14,7 +14,7 @@ from harness.run.plan import guest_job
 from harness.scenario.metric_names import GUEST
 from harness.scenario.model import Scenario
 from harness.sharing.text import LINES
-from harness.sharing.window import Window, WindowHead, window_of, with_sources
+from harness.sharing.window import Place, Window, WindowHead, window_of, with_sources
 from lab.base.errors import BlklabError, CannotJudge
 from lab.base.record import BootRecord
 from lab.kernels.fields import fields
@@ -78,14 +78,19 @@ def window_of_cell(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Window:
     return window_of(read_sharing(record.files[name], name), symbols, head, _figures(run, cell, record))
 
 
-def with_fields(lab: Lab, run: RunFolder, windows: Sequence[Window], *, lines: bool = False) -> list[Window]:
-    """``windows`` of a run with fields, and lines of source if ``lines``, of the instructions that move what is shown.
+def with_fields(
+    lab: Lab, run: RunFolder, windows: Sequence[Window], shown: Collection[Place] = (), *, lines: bool = False
+) -> list[Window]:
+    """``windows`` of a run with fields, and lines of source if ``lines``, of the instructions that move most and those
+    that move what is ``shown`` besides.
 
     Raises what ``source_lines`` raises, if lines were asked for.
     """
     kernel, offsets = kernel_again(run), dict[tuple[str, str], set[int]]()
-    for use in (use for window in windows for group in window.groups[:LINES] for use in group.uses[:_USES]):
-        offsets.setdefault((use.owner, use.symbol), set()).add(use.offset)
+    ranked = (ranked for window in windows for ranked in enumerate(window.groups))
+    for group in (group for rank, group in ranked if rank < LINES or group.place in shown):
+        for use in group.uses[:_USES]:
+            offsets.setdefault((use.owner, use.symbol), set()).add(use.offset)
     wanted = [Wanted(owner, symbol, own) for (owner, symbol), own in offsets.items()]
     try:
         sources = source_lines(kernel, source_of(kernel, lab.cache, tell), wanted, lab.cache, fields=fields, tell=tell)
