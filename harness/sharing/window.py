@@ -203,7 +203,7 @@ class _Names:
         places = (line.address + offset for offset in offsets)
         named = dict.fromkeys(name for at in places if (name := self._static(at) or self._of_cpu(at)))
         if named:
-            return Place(" + ".join([*named][:_KNOWN_BY]))
+            return Place(" + ".join(sorted([*named][:_KNOWN_BY])))
         movers: Counter[str] = Counter()
         for by in line.accessors:
             movers[self.use(by.address).function] += 1000 * (by.read_moves + by.write_moves) + by.writes

@@ -87,6 +87,15 @@ def test_a_line_has_the_name_of_its_symbol_of_its_cpu_or_of_the_functions_that_m
     ]
 
 
+@pytest.mark.parametrize("moves", [49, 50, 51])
+def test_a_line_of_two_symbols_has_one_name_whichever_moves_it_more(moves: int) -> None:
+    """A pair of runs compares lines by their names."""
+    names = KALLSYMS.replace("ffffffff82a00080", "ffffffff82a00020 D beside\nffffffff82a00080")
+    counts = WINDOW.replace("110 1 0 50 0 50 ff", f"110 1 0 50 0 {moves} ff00000000")
+    own = window_of(read_sharing(counts.encode(), "two.lines"), symbols(names), HEAD, FIGURES)
+    assert "beside + counter" in [group.place.name for group in own.groups]
+
+
 def test_counts_are_for_each_io() -> None:
     # A line that two CPUs write equally moves in half of the writes, 50 * 50 / 100 for each.
     assert group("counter").footprint == pytest.approx(0.5)
