@@ -34,6 +34,19 @@ CELLS = 4
 """Boots of a run of the sample scenario: two arms, two seeds."""
 
 
+def processes_below(folder: Path) -> set[int]:
+    """Processes whose working directory is ``folder`` or below it.
+
+    Not by a pattern of pathlib: that asks for each link's target and fails when the process has ended (ESRCH).
+    """
+    alive = set()
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):
+            if process.name.isdecimal() and (process / "cwd").readlink().is_relative_to(folder):
+                alive.add(int(process.name))
+    return alive
+
+
 @dataclass
 class FakeLab:
     """Folders of one made-up host. ``variables`` are added to the environment of each blklab.
@@ -121,12 +134,7 @@ class FakeLab:
 
     def machines(self) -> set[int]:
         """Processes of this lab's QEMU that are alive, launchers among them."""
-        found = set()
-        for link in Path("/proc").glob("[0-9]*/cwd"):
-            with suppress(OSError):
-                if link.readlink().is_relative_to(self.folder):
-                    found.add(int(link.parent.name))
-        return found
+        return processes_below(self.folder)
 
     def verdicts(self) -> list[Path]:
         return sorted(self.results.glob("t/[0-9]*/verdict.json"))

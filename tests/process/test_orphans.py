@@ -7,13 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from lab.qemu.probe import find_qemu
 from tests.process.conftest import FakeQemu
+from tests.process.fake_lab import processes_below
 
 CHECKOUT = Path(__file__).parents[2]
 PARENT = """\
@@ -62,23 +62,13 @@ def start(request: pytest.FixtureRequest, fake_qemu: FakeQemu, folder: Path, tmp
     for parent in parents:
         parent.kill()
         parent.communicate()
-    for left in machines_in(folder):
+    for left in processes_below(folder):
         os.kill(left, signal.SIGKILL)
-
-
-def machines_in(folder: Path) -> set[int]:
-    """Processes, launchers among them, whose working directory is ``folder``."""
-    found = set()
-    for link in Path("/proc").glob("[0-9]*/cwd"):
-        with suppress(OSError):
-            if link.readlink() == folder:
-                found.add(int(link.parent.name))
-    return found
 
 
 def assert_empty_within_a_second(folder: Path) -> None:
     deadline = time.monotonic() + 1
-    while left := machines_in(folder):
+    while left := processes_below(folder):
         assert time.monotonic() < deadline, f"still alive: {left}"
 
 
@@ -90,7 +80,7 @@ def told(parent: "subprocess.Popen[str]") -> str:
 def test_a_running_machine_dies_with_its_killed_parent(start: Start, folder: Path) -> None:
     parent = start()
     assert [told(parent), told(parent)] == ["starting", "up"]
-    assert len(machines_in(folder)) == 1
+    assert len(processes_below(folder)) == 1
     parent.kill()
     assert_empty_within_a_second(folder)
 
