@@ -202,9 +202,19 @@ static void on_memory(unsigned int index, qemu_plugin_meminfo_t info, uint64_t a
 		read.value = value_of(info);
 }
 
+/* Which opcodes that write to memory take the prefix lock (Intel's manual, volume 2, at LOCK). */
+static bool takes_lock(const uint8_t *code)
+{
+	if (code[0] == 0x0f)
+		return memchr("\xab\xb0\xb1\xb3\xba\xbb\xc0\xc1\xc7", code[1], 9);
+	if (code[0] == 0xff)
+		return (code[1] >> 3 & 7) < 2;
+	return (code[0] < 0x38 && (code[0] & 6) == 0) || memchr("\x80\x81\x83\xf6\xf7\xfe", code[0], 6);
+}
+
 /*
- * Intel's manual, volume 2: the prefix lock, and xchg with memory, are atomic. On one CPU the kernel replaces lock by
- * the prefix ds (alternatives_smp_lock()), which it has on no other instruction that writes.
+ * The prefix lock, and xchg with memory, are atomic. On one CPU the kernel replaces lock by the prefix ds
+ * (alternatives_smp_lock()). It pads other instructions with ds too: since 7.3 the mov that releases a spinlock.
  */
 static bool is_locked(const struct qemu_plugin_insn *insn)
 {
@@ -220,7 +230,7 @@ static bool is_locked(const struct qemu_plugin_insn *insn)
 	}
 	if ((code[i] == 0x86 || code[i] == 0x87) && code[i + 1] < 0xc0)
 		return true;
-	return lock || (data_segment && !(code[i] == 0xff && (code[i + 1] >> 3 & 7) > 1));
+	return lock || (data_segment && takes_lock(code + i));
 }
 
 static char kind_at(uint64_t address, bool beginning)
