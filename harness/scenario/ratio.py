@@ -232,9 +232,10 @@ def _check_sampled(offset: int, arm: str, role: str, metric: str, known: Names) 
     """Refuse what no sample names. ``metric`` is NAME.METRIC of a LUN or a host."""
     after = offset + len(role) + 1
     if role == GUEST:
-        _check_name(
-            after, "figure of the guest:", named_line(metric)[1], known.sampled.get(arm, {}).get(GUEST, (IDLE,))
-        )
+        name, guest = named_line(metric)[1], known.sampled.get(arm, {}).get(GUEST, (IDLE,))
+        if name == REMOTE and name not in guest:
+            raise ExpressionError(after, f"arm {arm} has no {name}: its machine has one NUMA node", "give machine.nodes")
+        _check_name(after, "figure of the guest:", name, guest)
         return
     name, _, figure = metric.partition(".")
     _check_name(after, f"{role} of arm {arm}:", name, known.sampled.get(arm, {}).get(role, ()))

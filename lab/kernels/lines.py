@@ -60,7 +60,7 @@ def source_of(kernel: Kernel, cache: Cache, tell: Tell) -> KernelSource:
         return source
     raise CannotJudge(
         f"{kernel.release} is {kernel.spec}: only kernels that blklab builds have line numbers",
-        remedy=f"profile a build, such as source:{kernel.version.series}, or leave --lines out",
+        remedy=f"measure a build, such as source:{kernel.version.series}",
     )
 
 

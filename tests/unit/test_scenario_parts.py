@@ -148,6 +148,7 @@ def test_what_cpus_share_is_known_on_several_alone() -> None:
     for text, says in (
         ("64.solo.guest.line.sd_done.seen", "no figure of the guest: line.NAME.seen"),
         ("shared.solo.guest.lines.seen", "no figure of the guest: lines.seen"),
+        ("shared.solo.guest.lines.remote", "arm shared has no lines.remote: its machine has one NUMA node"),
         ("shared.solo.victim.atomics", "no metric atomics"),
         ("1 / bound.64.solo.victim.atomics", "no metric with a bound: atomics"),
         ("1 / bound.64.solo.guest.lines.seen", "bound.* is what the topology allows to roles"),
