@@ -234,7 +234,9 @@ def _check_sampled(offset: int, arm: str, role: str, metric: str, known: Names) 
     if role == GUEST:
         name, guest = named_line(metric)[1], known.sampled.get(arm, {}).get(GUEST, (IDLE,))
         if name == REMOTE and name not in guest:
-            raise ExpressionError(after, f"arm {arm} has no {name}: its machine has one NUMA node", "give machine.nodes")
+            raise ExpressionError(
+                after, f"arm {arm} has no {name}: its machine has one NUMA node", "give machine.nodes"
+            )
         _check_name(after, "figure of the guest:", name, guest)
         return
     name, _, figure = metric.partition(".")
