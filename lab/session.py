@@ -20,7 +20,7 @@ from lab.guest import filesystems, image, payload
 from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
 from lab.guest.steps import Step, job_files
-from lab.guest.steps.device import HOST_NOISE, LOSE_DISK, Daemon, Inject, Lose, Module
+from lab.guest.steps.device import HOST_NOISE, LOSE_DISK, Daemon, Inject, LocklessArray, Lose, Module
 from lab.guest.steps.load import LayFiles, Meanwhile, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn, tracing
 from lab.guest.steps.setting import Cgroup, Confirm, Read
 from lab.kernels.model import Kernel
@@ -250,9 +250,8 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
         work = (Confirm("kernel command line", "/proc/cmdline", command_line(spec)), *work)
     # Seconds of guest time in which a working guest finishes.
     deadline = 2 * (loads + len(job.loads) * (job.pause + job.phase)) // NANOSECONDS + _MARGIN
-    deadline = (deadline + (_TRACE_TIME if any(isinstance(step, TraceOn) for step in work) else 0)) * (
-        _STARVED if own_devices else 1
-    )
+    traced = _TRACE_TIME if any(isinstance(step, TraceOn) for step in work) else 0
+    deadline = (deadline + traced) * (_STARVED if own_devices else 1)
     complete = _complete(kernel, work, words)
     if processors.observed:
         complete = (*complete, *_sections(complete))
@@ -290,6 +289,7 @@ def _payload(lab: Lab, topology: Topology, work: Iterable[Step]) -> Payload:
     own = payload.with_further_steps(own) if topology.emulated or topology.processors.observed else own
     makers = {stack.type or str(stack.kind) for stack in topology.stacks.values()} & filesystems.MAKERS.keys()
     own = filesystems.added(lab.cache, own, makers) if makers or Cgroup in kinds else own
+    own = payload.with_further_steps(own, "lockless.sh", "lockless", ("dd",)) if LocklessArray in kinds else own
     return payload.with_further_steps(own, "paths.sh", "paths") if Meanwhile in kinds else own
 
 

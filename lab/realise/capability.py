@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from lab.guest.steps.device import Module
+from lab.guest.steps.device import LocklessArray, Module
 from lab.guest.steps.setting import Cgroup
 from lab.kernels.model import Kernel
 from lab.kernels.modules import has_parameter, module_closure, module_name, no_modules, read_module
@@ -62,6 +62,8 @@ def missing(
         reasons.append(f"{kernel.release} has no elevator noop, which Linux 5.0 removed (f382fb0bcef4)")
     if any(isinstance(step, Cgroup) for step in steps) and not kernel.has("BLK_CGROUP_IOCOST"):
         reasons.append("CONFIG_BLK_CGROUP_IOCOST is not set")
+    if any(isinstance(step, LocklessArray) for step in steps) and not kernel.has("MD_LLBITMAP"):
+        reasons.append("CONFIG_MD_LLBITMAP is not set: lockless bitmaps came with Linux 6.18, as an option")
     reasons += _word_reasons(kernel, topology.kernel_words)
     return tuple(dict.fromkeys((*reasons, *_policy_reasons(kernel, topology), *_attribute_reasons(kernel, topology))))
 

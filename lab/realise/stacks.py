@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 from lab.guest.steps import Step
-from lab.guest.steps.device import Array, Filesystem, Loop, Module, TableStep, device, sysfs
+from lab.guest.steps.device import Array, Filesystem, LocklessArray, Loop, Module, TableStep, device, sysfs
 from lab.guest.steps.setting import Confirm, Try, Tune
-from lab.topology.fields import REPEAT_COUNT
+from lab.topology.fields import LOCKLESS, REPEAT_COUNT
 from lab.topology.model import Stack, StackKind, Topology, build_order
 
 _SECTOR = 512
@@ -145,7 +145,9 @@ def _loop(topology: Topology, stack: Stack, number: int) -> Iterator[Step]:
 def _array(stack: Stack, number: int) -> Iterator[Step]:
     yield Module("md-mod")
     yield Module(_MD_MODULES.get(stack.level, "raid456"))
-    arguments = [f"--level={stack.level}", f"--raid-devices={len(stack.over)}", f"--bitmap={stack.bitmap}"]
+    lockless = stack.bitmap == LOCKLESS
+    bitmap = "internal" if lockless else stack.bitmap
+    arguments = [f"--level={stack.level}", f"--raid-devices={len(stack.over)}", f"--bitmap={bitmap}"]
     if stack.chunk:
         arguments.append(f"--chunk={stack.chunk >> 10}K")
     if stack.size:
@@ -154,4 +156,7 @@ def _array(stack: Stack, number: int) -> Iterator[Step]:
         arguments.append("--assume-clean")
     members, first = tuple(map(device, stack.over)), len(stack.over) - stack.write_mostly
     flag = ("--write-mostly",) if stack.write_mostly else ()
-    yield Array(stack.name, number, " ".join((*arguments, *members[:first], *flag, *members[first:])))
+    made = LocklessArray if lockless else Array
+    yield made(stack.name, number, " ".join((*arguments, *members[:first], *flag, *members[first:])))
+    if lockless:
+        yield Confirm(f"stack.bitmap[{stack.name}]", f"{sysfs(stack.name)}/md/bitmap_type", "llbitmap")

@@ -130,7 +130,13 @@ THROUGHPUT = Field(
     absent="equal",
 )
 LEVEL = Field("level", Choice(("raid0", "raid1", "raid10", "raid4", "raid5", "raid6")), "md: level of the array")
-BITMAP = Field("bitmap", Choice(("none", "internal")), "md: write-intent bitmap", default="none")
+LOCKLESS = "lockless"
+BITMAP = Field(
+    "bitmap",
+    Choice(("none", "internal", LOCKLESS)),
+    "md: write-intent bitmap; lockless: CONFIG_MD_LLBITMAP (since 6.18)",
+    default="none",
+)
 IOPOLICY = Field(
     "iopolicy", Choice(("numa", "round-robin", "queue-depth")), "nvme: how a path is chosen", default="numa"
 )

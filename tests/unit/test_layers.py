@@ -16,12 +16,15 @@ from lab.base.contents import note
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.guest import filesystems, payload
 from lab.guest.steps import job_files
-from lab.guest.steps.device import Filesystem, Module, Write
+from lab.guest.steps.device import Array, Filesystem, LocklessArray, Module, Write
 from lab.guest.steps.load import LayFiles, RunLoad
-from lab.guest.steps.setting import Cgroup
+from lab.guest.steps.setting import Cgroup, Confirm
+from lab.native.programs import Steady
+from lab.qemu.probe import Qemu
 from lab.realise.capability import missing
 from lab.realise.recipe import devices, queue_settings
-from lab.session import GuestLoad, Job, guest_steps
+from lab.session import GuestLoad, Job, Lab, guest_steps
+from lab.session import _payload as own_payload
 from lab.topology.limits import refusals
 from lab.topology.load import load_topology
 from lab.topology.model import Driver, Topology
@@ -346,3 +349,36 @@ def test_the_driver_of_its_disks_is_found_through_the_stack(mirrored: Topology) 
 def test_mistakes(text: str, old: str, new: str, wanted: str, tmp_path: Path) -> None:
     assert old in text
     assert wanted in mistakes(text.replace(old, new), tmp_path)
+
+
+def test_a_lockless_bitmap_is_made_of_an_internal_one_and_confirmed(mirrored: Topology) -> None:
+    lockless = apply_setting(mirrored, "stack.m0.bitmap", "lockless")
+    made, confirmed = (step for step in devices(lockless) if isinstance(step, LocklessArray | Confirm))
+    internal = apply_setting(mirrored, "stack.m0.bitmap", "internal")
+    (usual,) = (step for step in devices(internal) if isinstance(step, Array))
+    assert made.fields() == ("lockless", *usual.fields()[1:])
+    assert confirmed.fields() == ("confirm", "stack.bitmap[m0]", "/lab/m0.sys/md/bitmap_type", "llbitmap")
+
+
+def test_a_kernel_without_lockless_bitmaps_is_named(mirrored: Topology, tmp_path: Path) -> None:
+    lockless = apply_setting(mirrored, "stack.m0.bitmap", "lockless")
+    wanted = {step.name: "" for step in devices(lockless) if isinstance(step, Module)}
+    made = kernel(tmp_path / "a", wanted, parameters=PARAMETERS)
+    assert not missing(made, mirrored, {})
+    (reason,) = missing(made, lockless, {})
+    assert reason.startswith("CONFIG_MD_LLBITMAP is not set: ")
+    assert not missing(replace(made, config={**made.config, "CONFIG_MD_LLBITMAP": "y"}), lockless, {})
+
+
+def test_guests_with_a_lockless_bitmap_alone_have_its_verb(
+    mirrored: Topology, plain: payload.Payload, tmp_path: Path
+) -> None:
+    qemu = Qemu(Path("/opt/qemu"), (10, 0, 13), "", frozenset(), None, "q" * 64)
+    lab = Lab(Cache(tmp_path), qemu, Steady(Path("/opt/steady.so"), "s" * 64), plain)
+    bare = replace(mirrored, stacks={"m0": mirrored.stacks["m0"]})
+    usual, more = (
+        own_payload(lab, one, devices(one))
+        for one in (apply_setting(bare, "stack.m0.bitmap", kind) for kind in ("internal", "lockless"))
+    )
+    assert usual.entries == plain.entries
+    assert more.entries.keys() - plain.entries.keys() == {"bin/dd", "lockless.sh"}

@@ -119,6 +119,12 @@ class Array(Step):
     words: str
 
 
+class LocklessArray(Array):
+    """Create an md array with a lockless bitmap; ``words`` ask mdadm for an internal one, and it is rewritten."""
+
+    verb = "lockless"
+
+
 @dataclass(frozen=True)
 class Filesystem(Step):
     """Make a filesystem on the device ``member`` and mount it on the folder ``name``, which stands for the device.
