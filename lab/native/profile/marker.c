@@ -57,6 +57,24 @@ bool marker_is_set(void)
 	return window.address && window.size && output;
 }
 
+/* Before a timer QEMU ends blocks early: one that begins with the marker may have fewer bytes. Returns how many. */
+static size_t bytes_after(const struct marker *marker, uint8_t *to)
+{
+#if PLUGIN_API >= 4
+	static GByteArray *bytes;
+
+	bytes = bytes ? bytes : g_byte_array_new();
+	if (qemu_plugin_read_memory_vaddr(marker->address, bytes, marker->size) && bytes->len == marker->size) {
+		memcpy(to, bytes->data, marker->size);
+		return marker->size;
+	}
+#else
+	(void)marker;
+	(void)to;
+#endif
+	return 0;
+}
+
 bool marker_begins(const struct marker *marker, const struct qemu_plugin_tb *tb)
 {
 	uint8_t bytes[MARKER_MAX];
@@ -66,6 +84,8 @@ bool marker_begins(const struct marker *marker, const struct qemu_plugin_tb *tb)
 		return false;
 	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb) && size < marker->size; i++)
 		size += copy_bytes(qemu_plugin_tb_get_insn(tb, i), bytes + size, marker->size - size);
+	if (size < marker->size)
+		size = bytes_after(marker, bytes);
 	return size && size == marker->size && !memcmp(bytes, marker->bytes, size);
 }
 
