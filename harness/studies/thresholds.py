@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.judge.cells import CellResult, Ensemble, ensemble_of
 from harness.judge.claims import layout_by_kind, margin_of
 from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble
-from harness.judge.thresholds import LARGE, LEAST_ARMS, SINGLE, TWINS, NullEvidence, kind
+from harness.judge.thresholds import LARGE, LEAST_ARMS, SHORT, SHORT_WINDOWS, SINGLE, TWINS, NullEvidence, kind
 from harness.limits.load import load_scenario
 from harness.record.judging import results_of
 from harness.report import markdown
@@ -29,12 +29,14 @@ SEEDS = 2
 SEVERAL, SEVERAL_SEEDS, TWICE = "debian:6.1", 3, f"{LAYOUT_WORD} twice"
 """Samples on several CPUs: their kernel, whose layouts are those of command lines, and the seeds of each layout."""
 MUCH = 0.1
-"""Kinds that layout moves by this share and more are no row of the page, but a name in one line."""
+"""Kinds that layout moves by this share and more, and those of short windows, have a name in one line and no row."""
 MORE: Mapping[str, tuple[str, ...]] = {
     "io-cost": ("null-blk-none", "null-blk-mq-deadline"),
     "shared-queue": ("one-queue-mq-deadline",),
     "null-lines": ("queues", "one-queue", "no-wbt"),
     "scsi-lines": ("plain",),
+    "device-lines": ("null-blk", "scsi-debug", "nvmet-tcp", "dm-stripe", "md-raid1"),
+    "md-locks": ("raid10", "raid1", "bitmap"),
 }
 """Arms beside those of the zoo: a busy CPU, a victim of one I/O a second, and all that are on several CPUs."""
 RELINKED = ("nr-requests-ignored", "raid1-one-copy", "throttle-slices-in-vain")
@@ -246,13 +248,14 @@ def threshold_page(
     """docs/results/thresholds.md; ``command`` generates it."""
     arms = "; ".join(f"{sample.scenario.name} ({', '.join(sample.arms)})" for sample in chosen)
     moved = {name: evidence.usable().layout for name, evidence in kinds.items()}
+    rows = {name: each for name, each in kinds.items() if moved[name] < MUCH and not name.endswith(SHORT_WINDOWS)}
     lines = [
         *markdown.head("What layout alone moves", f"Generated from results by: {command}"),
         _PREFACE,
-        *markdown.table(_COLUMNS, (_row(name, evidence) for name, evidence in kinds.items() if moved[name] < MUCH)),
+        *markdown.table(_COLUMNS, (_row(name, evidence) for name, evidence in rows.items())),
         "",
-        f"Moved by {percent(MUCH)} or more (`thresholds.json` has their rows): "
-        + "; ".join(f"{name} ({percent(share)})" for name, share in moved.items() if share >= MUCH),
+        f"Moved by {percent(MUCH)} or more, or in windows below {SHORT // 1_000_000} ms (rows: `thresholds.json`): "
+        + "; ".join(f"{name} ({percent(share)})" for name, share in moved.items() if name not in rows),
         "",
         f"Arms: {arms}; {plural(SEEDS, 'seed')}, the other layouts one. {measured_on}."
         f" `{command}` measures what is missing.",

@@ -103,6 +103,19 @@ def ensemble(*values: float) -> Ensemble:
         ("lines.written", 1.0, {("l", "guest", "lines.seen"): 1.0}, "lines.written, one role, several CPUs"),
         ("line.sd_done.seen", 1.0, {("l", "guest", "lines.seen"): 1.0}, "line.NAME.seen, one role, several CPUs"),
         ("iops", 500.0, {("l", "guest", "lines.seen"): 1.0}, "rate, one role, several CPUs"),
+        (
+            "locks",
+            8.0,
+            {("l", "guest", "lines.seen"): 1.0, ("l", "r", "runtime"): 97e6},
+            "locks, one role, several CPUs",
+        ),
+        (
+            "locks",
+            8.0,
+            {("l", "guest", "lines.seen"): 1.0, ("l", "r", "runtime"): 52e6, ("m", "r", "runtime"): 97e6},
+            "locks, one role, several CPUs, short windows",
+        ),
+        ("locks", 8.0, {("l", "r", "runtime"): 52e6}, "locks, one role"),
         ("verify.bad", 3.0, {}, ""),
         ("load.runtime", 3.0, {}, ""),
     ],
@@ -274,7 +287,8 @@ def test_the_sample_has_the_arms_of_every_regression_and_relinks_what_they_do_no
     assert {*RELINKED} <= catalogue().keys()
     found = {one.scenario.name: one for one in SAMPLES}
     assert {one.scenario.name for one in REGRESSIONS} - {*SEVERAL} | MORE.keys() == found.keys()
-    assert {name for name, one in found.items() if one.several} == {"null-lines", "scsi-lines"}
+    several = {name for name, one in found.items() if one.several}
+    assert several == {"null-lines", "scsi-lines", "device-lines", "md-locks"}
     other = {name: one.relinked for name, one in found.items() if not one.several and one.relinked != RELINKED[:2]}
     assert {*other} == {"bfq-tags", "ioprio", "nr-requests", "shared-queue", "write-mostly-discard"}
     assert other["ioprio"] == RELINKED[1:] and other["write-mostly-discard"] == (RELINKED[0], RELINKED[2])
