@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.base.errors import BlklabError
 from lab.qemu.argv import MachineSpec
 from lab.qemu.machine import Channel, Note
+from lab.qemu.probe import Qemu, find_qemu
 from tests.process.fake_lab import FakeLab, standing
 
 PREAMBLE = f"""\
@@ -38,6 +40,15 @@ class Recorder:
 
     def on(self, channel: Channel) -> list[str]:
         return [text for where, text in self.lines if where is channel]
+
+
+@pytest.fixture
+def qemu() -> Qemu:
+    """A real one: the lab's own, unless BLKLAB_QEMU says otherwise."""
+    try:
+        return find_qemu()
+    except BlklabError as error:
+        pytest.skip(f"no QEMU here: {error.message}")
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The library that holds QEMU's main loop: how it is built, and that QEMU still ends when it is told to."""
 
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -11,6 +10,8 @@ import pytest
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken
 from lab.native.programs import steady
+from lab.packages.tools import PRELOAD, loads_itself
+from lab.qemu.probe import Qemu
 
 
 def test_two_builds_are_the_same_bytes(tmp_path: Path) -> None:
@@ -26,10 +27,8 @@ def test_without_a_compiler_the_remedy_is_named(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_qemu_ends_on_a_signal_while_its_cpu_never_waits(tmp_path: Path, number: signal.Signals) -> None:
+def test_qemu_ends_on_a_signal_while_its_cpu_never_waits(tmp_path: Path, number: signal.Signals, qemu: Qemu) -> None:
     """The guest's firmware writes a letter and jumps to itself, so the CPU's thread never comes to wait."""
-    qemu = shutil.which("qemu-system-x86_64")
-    assert qemu is not None
     image = bytearray(b"\x90" * 65536)
     # At the reset vector: mov dx, 0x3f8; mov al, 'A'; out dx, al; jmp to itself
     image[-16:-8] = b"\xba\xf8\x03\xb0A\xee\xeb\xfe"
@@ -37,10 +36,10 @@ def test_qemu_ends_on_a_signal_while_its_cpu_never_waits(tmp_path: Path, number:
     firmware.write_bytes(image)
     library = steady(Cache(tmp_path / "cache")).path
     serial = tmp_path / "serial"
-    words = [qemu, "-M", "pc", "-nodefaults", "-display", "none", "-accel", "tcg", "-icount", "shift=0,sleep=off"]
-    process = subprocess.Popen(
-        [*words, "-bios", str(firmware), "-serial", f"file:{serial}"], env={"LD_PRELOAD": str(library)}, cwd=tmp_path
-    )
+    words = [str(qemu.path), "-M", "pc", "-nodefaults", "-display", "none", "-accel", "tcg"]
+    words += ["-icount", "shift=0,sleep=off", "-bios", str(firmware), "-serial", f"file:{serial}"]
+    environment = {PRELOAD if loads_itself(qemu.path) else "LD_PRELOAD": str(library)}
+    process = subprocess.Popen(words, env=environment, cwd=tmp_path)
     try:
         while not serial.exists() or not serial.stat().st_size:
             assert process.poll() is None
