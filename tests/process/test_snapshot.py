@@ -19,8 +19,12 @@ LETTER = b"\xba\xf8\x03\xb0%c\xee"
 """mov dx, 0x3f8; mov al, letter; out dx, al"""
 WATCHDOG = b"\xba\x43\x04\xb0\x0f\xee"
 """mov dx, 0x443; mov al, 15; out dx, al"""
+RESTART = b"\xb0\xfe\xe6\x64"
+"""mov al, 0xfe; out 0x64, al: the keyboard controller resets the machine"""
 REST = b"\xf4\xeb\xfd"
 """hlt; jmp to the hlt"""
+BUSY = b"\x66\xb9" + (1 << 30).to_bytes(4, "little") + b"\x67\xe2\xfd"
+"""mov ecx, 1 << 30; loop to the loop: seconds of host time"""
 LIMITS = Limits(ready_seconds=30.0, total_seconds=30.0)
 
 
@@ -76,3 +80,11 @@ def test_a_console_that_does_not_stop(tmp_path: Path, qemu: Qemu) -> None:
     spec = machine(qemu, tmp_path, LETTER % b"A" + b"\xeb\xfd")
     with pytest.raises(LabBroken, match="console did not stop"):
         snapshot.save(spec, folder(tmp_path / "saved"), Limits(ready_seconds=30.0, console_bytes=1000))
+
+
+def test_a_busy_guest_goes_on_after_its_watchdog_expired(tmp_path: Path, qemu: Qemu) -> None:
+    """QEMU sets a timer of the host's clock for 1 s when it does."""
+    spec = snapshot.booted(replace(machine(qemu, tmp_path, WATCHDOG + BUSY + LETTER % b"B" + RESTART), cpus=2))
+    (folder(tmp_path / "boot") / spec.job).write_bytes(b"job")
+    run(spec, tmp_path / "boot", Nobody(), LIMITS)
+    assert (tmp_path / "boot" / CONSOLE_FILE).read_bytes() == b"B"
