@@ -371,7 +371,7 @@ def _run_machine(
     spec, limits, doubt = _machine(lab, prepared), _limits(prepared), doubt_of(prepared.clock, lab.qemu)
     observed = replace(spec, plugin=prepared.plugin)
     saved = None
-    if not lab.cold and _saves(lab, prepared):
+    if prepared.clock.exact and not lab.cold and snapshot.DEVICE in lab.qemu.devices:
         saved = warm.prepared_guest(lab.cache, prepared.fingerprint, spec, limits, abort)
     if saved is not None:
         observer = Observer(phase_seen, doubt)
@@ -384,15 +384,7 @@ def _run_machine(
         else:
             return observer, ending
     observer = Observer(phase_seen, doubt)
-    return observer, run(_booted(lab, prepared, observed), folder, observer, limits, abort)
-
-
-def _saves(lab: Lab, prepared: PreparedJob) -> bool:
-    return prepared.clock.exact and snapshot.DEVICE in lab.qemu.devices
-
-
-def _booted(lab: Lab, prepared: PreparedJob, spec: MachineSpec) -> MachineSpec:
-    return snapshot.booted(spec) if _saves(lab, prepared) else spec
+    return observer, run(snapshot.booted(observed, lab.qemu.devices), folder, observer, limits, abort)
 
 
 def _limits(prepared: PreparedJob) -> Limits:
@@ -415,7 +407,7 @@ def _host_noise(steps: Iterable[Step]) -> bytes:
 def note_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
     """Write the files that repeat this boot without blklab (virtual clock only). Raises OSError."""
     if prepared.clock.exact:
-        inputs, spec = boot_inputs(lab, prepared), _booted(lab, prepared, _machine(lab, prepared))
+        inputs, spec = boot_inputs(lab, prepared), snapshot.booted(_machine(lab, prepared), lab.qemu.devices)
         if prepared.processors.observed:
             spec = replace(spec, plugin=prepared.plugin)
         kit.write_repeat(folder, kit.repeat_script(spec, inputs, prepared.wall_limit), inputs)

@@ -84,7 +84,8 @@ def test_a_console_that_does_not_stop(tmp_path: Path, qemu: Qemu) -> None:
 
 def test_a_busy_guest_goes_on_after_its_watchdog_expired(tmp_path: Path, qemu: Qemu) -> None:
     """QEMU sets a timer of the host's clock for 1 s when it does."""
-    spec = snapshot.booted(replace(machine(qemu, tmp_path, WATCHDOG + BUSY + LETTER % b"B" + RESTART), cpus=2))
+    spec = replace(machine(qemu, tmp_path, WATCHDOG + BUSY + LETTER % b"B" + RESTART), cpus=2)
+    spec = snapshot.booted(spec, qemu.devices)
     (folder(tmp_path / "boot") / spec.job).write_bytes(b"job")
     run(spec, tmp_path / "boot", Nobody(), LIMITS)
     assert (tmp_path / "boot" / CONSOLE_FILE).read_bytes() == b"B"
