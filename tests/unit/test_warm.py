@@ -13,6 +13,7 @@ from lab.base.cache import Cache
 from lab.base.errors import LabBroken
 from lab.qemu import snapshot
 from lab.qemu.argv import CONSOLE_FILE, MachineSpec
+from lab.qemu.clock import WallClock
 from lab.qemu.machine import Limits
 
 SPEC = MachineSpec(Path("/opt/qemu"), (7, 2, 22), Path("/cache/vmlinux"), job="job.cpio")
@@ -133,3 +134,13 @@ def test_a_restored_machine_differs_by_its_own_words_only() -> None:
     words = snapshot.restored(SPEC).hardware
     assert replace(snapshot.restored(SPEC), hardware=()) == SPEC
     assert words[-2:] == ("-incoming", "fd:0")
+
+
+def test_only_several_cpus_in_virtual_time_boot_with_the_watchdog() -> None:
+    several = replace(SPEC, cpus=2)
+    watched = snapshot.booted(several, {snapshot.DEVICE})
+    assert watched == replace(several, hardware=snapshot.restored(SPEC).hardware[:4])
+    assert snapshot.booted(SPEC, {snapshot.DEVICE}) == SPEC
+    assert snapshot.booted(several, set()) == several
+    on_the_wall = replace(several, clock=WallClock())
+    assert snapshot.booted(on_the_wall, {snapshot.DEVICE}) == on_the_wall
