@@ -199,14 +199,17 @@ def window_marker(cache: Cache, sampler: str, name: str = _MARKER) -> tuple[str,
     if len(markers) != 1:
         raise LabBroken(f"the sampler has {len(markers)} functions {name}", remedy="report the compiler as a bug")
     address = markers[0].address
-    for data in (program, stripped):
-        segment = next(part for part in elf.executable_segments(data) if 0 <= address - part.address < len(part.data))
-        at = address - segment.address
-        if data is program:
-            code = segment.data[at : at + _MARKER_BYTES]
-        elif segment.data[at : at + _MARKER_BYTES] != code:
-            raise LabBroken("stripping moved the sampler's code", remedy="report the compiler as a bug")
+    code = code_at(stripped, address)
+    if code_at(program, address) != code:
+        raise LabBroken("stripping moved the sampler's code", remedy="report the compiler as a bug")
     return f"marker={address:x}", f"bytes={code.hex()}"
+
+
+def code_at(program: bytes, address: int) -> bytes:
+    """The first instructions of a function, by which a plugin knows it."""
+    segment = next(part for part in elf.executable_segments(program) if 0 <= address - part.address < len(part.data))
+    at = address - segment.address
+    return segment.data[at : at + _MARKER_BYTES]
 
 
 def window_files(prepared: PreparedJob, folder: Path) -> Mapping[str, Path]:

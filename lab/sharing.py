@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from lab import kit
 from lab.base.digest import digest_results
-from lab.base.errors import CannotJudge
+from lab.base.errors import CannotJudge, LabBroken
 from lab.base.record import INVENTORY, LINE_NAMES, BootRecord, Outcome
 from lab.base.units import silent
 from lab.guest import image
@@ -26,7 +26,7 @@ from lab.kernels.model import Kernel
 from lab.kernels.modules import module_name, read_module
 from lab.native import elf
 from lab.native.programs import SHARING, plugin
-from lab.profile import WINDOW, Symbol, window_files, window_marker
+from lab.profile import WINDOW, Symbol, code_at, window_files, window_marker
 from lab.realise.in_qemu.inventory import read_inventory
 from lab.session import Lab, PhaseSeen, PreparedJob, run_job, sampler_of, writing
 
@@ -34,6 +34,8 @@ LINES_FILE = "{load}.lines"
 """Measured file: what the plugin counted in the window of a load (native/sharing/plugin.c)."""
 _KIND, _KALLSYMS = "kallsyms", "kallsyms.gz"
 _FIRST_TURN = "become_prompt"
+_FIO, _ENDS_IO = "bin/fio", "put_io_u"
+"""fio calls it once for each I/O that it completed (io_u.c); it is exported for engines in files of their own."""
 _PATIENCE = 4
 _READ_SYMBOLS = f"""[symbols]
 ioengine=null
@@ -208,8 +210,17 @@ def _plugin_words(lab: Lab, prepared: PreparedJob, symbols: Symbols) -> tuple[st
         start.replace("marker", "start"),
         bytes_of_start.replace("bytes", "startbytes"),
         *window_marker(lab.cache, sampler),
+        *_io_words(lab.payload.entries[_FIO].data),
         f"output={WINDOW}",
     )
+
+
+def _io_words(fio: bytes) -> tuple[str, str]:
+    """Raises LabBroken."""
+    addresses = [function.address for function in elf.functions(fio) if function.name == _ENDS_IO]
+    if len(addresses) != 1:
+        raise LabBroken(f"fio has {len(addresses)} functions {_ENDS_IO}", remedy="use the fio that the lab fetches")
+    return f"io={addresses[0]:x}", f"iobytes={code_at(fio, addresses[0]).hex()}"
 
 
 def number_offset(symbols: Symbols) -> int:

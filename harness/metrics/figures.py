@@ -65,7 +65,7 @@ def figures_of(
             if (counted := f"{load.name}.lines") in files:
                 sharing = read_sharing(files[counted], counted)
                 names, of_node = read_names(files.get(LINE_NAMES, b""), LINE_NAMES), topology.processors.of_node
-                figures.update(dict(sharing_figures(sharing, load, samples, figures, names, of_node=of_node)))
+                figures.update(dict(sharing_figures(sharing, load, names, of_node=of_node)))
     return figures
 
 

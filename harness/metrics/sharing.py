@@ -6,23 +6,22 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.metrics.node import MeasurementError
-from harness.metrics.occupancy import Samples
 from harness.scenario.metric_names import GUEST, REMOTE
 from harness.scenario.model import Load
 
-_SECOND = 1e9
 _LINE, _ADDRESSES = 64, 1 << 64
 
 
 class CpuCounts(NamedTuple):
     """What one CPU did in the window: ``user`` are instructions of programs, ``held`` those while a lock was held.
 
-    ``base`` is the address of its per-CPU area.
+    ``base`` is the address of its per-CPU area, ``ios`` are I/Os that fio completed there.
     """
 
     base: int
     instructions: int
     user: int
+    ios: int
     bios: int
     atomics: int
     taken: int
@@ -118,6 +117,9 @@ class Sharing:
     locks: tuple[LockUse, ...]
     lines: tuple[CacheLine, ...]
 
+    def ios(self, cpus: Iterable[int]) -> int:
+        return sum(self.cpus[cpu].ios for cpu in cpus if cpu in self.cpus)
+
 
 def read_sharing(data: bytes, file: str) -> Sharing:
     """Raises MeasurementError."""
@@ -169,36 +171,32 @@ def read_names(data: bytes, file: str) -> Names:
 def sharing_figures(
     sharing: Sharing,
     load: Load,
-    samples: Samples,
-    figures: Mapping[tuple[str, str, str], float],
     names: Names,
     *,
     of_node: int = 0,
 ) -> Iterator[tuple[tuple[str, str, str], float]]:
     """Figures of ``guest``, and of each role that has CPUs to itself; nothing where no I/Os are.
 
-    One CPU shares no lines. ``of_node`` are the CPUs of each NUMA node, 0 for one node. I/Os are those that the roles
-    complete in the time of the sampled window.
+    One CPU shares no lines. ``of_node`` are the CPUs of each NUMA node, 0 for one node. I/Os are those that fio
+    completed in the window, counted with the rest: its rate is of another time, as jobs do not begin and end together.
     """
-    seconds = (samples.ended - samples.began) / _SECOND
-    done = {name: figures[load.name, name, "iops"] * seconds for name in load.roles}
     own = {name: frozenset(cpu for part in role.apart() for cpu in part.cpus) for name, role in load.roles.items()}
-    if not sum(done.values()):
+    if not (ios := sharing.ios(sharing.cpus)):
         return
-    for metric, value in _figures(sharing, frozenset(sharing.cpus), sum(done.values()), of_node):
+    for metric, value in _figures(sharing, frozenset(sharing.cpus), ios, of_node):
         yield (load.name, GUEST, metric), value
     if len(sharing.cpus) > 1:
         for name, places in names.items():
-            for metric, value in _line_figures(sharing, places, sum(done.values())):
+            for metric, value in _line_figures(sharing, places, ios):
                 yield (load.name, GUEST, f"line.{name}.{metric}"), value
     for name, cpus in own.items():
         others = [theirs for other, theirs in own.items() if other != name]
-        if cpus and done[name] and all(theirs and not cpus & theirs for theirs in others):
-            for metric, value in _figures(sharing, cpus, done[name], of_node):
+        if (ios := sharing.ios(cpus)) and all(theirs and not cpus & theirs for theirs in others):
+            for metric, value in _figures(sharing, cpus, ios, of_node):
                 yield (load.name, name, metric), value
 
 
-def _line_figures(sharing: Sharing, places: Collection[SymbolPart], ios: float) -> Iterator[tuple[str, float]]:
+def _line_figures(sharing: Sharing, places: Collection[SymbolPart], ios: int) -> Iterator[tuple[str, float]]:
     """Of the lines that code at these places writes, or that a variable there is in."""
     bases = [cpu.base for cpu in sharing.cpus.values()]
     lines = [line for line in sharing.lines if any(_is_of(line, place, bases) for place in places)]
@@ -217,7 +215,7 @@ def _is_of(line: CacheLine, place: SymbolPart, bases: Iterable[int]) -> bool:
     return any(start < place.addresses.stop and place.addresses.start < start + _LINE for start in starts)
 
 
-def _figures(sharing: Sharing, cpus: frozenset[int], ios: float, of_node: int) -> Iterator[tuple[str, float]]:
+def _figures(sharing: Sharing, cpus: frozenset[int], ios: int, of_node: int) -> Iterator[tuple[str, float]]:
     counts = [count for cpu, count in sharing.cpus.items() if cpu in cpus]
     if len(sharing.cpus) > 1:
         yield "lines.seen", sum(line.seen(cpus) for line in sharing.lines) / ios

@@ -115,7 +115,7 @@ class Window:
     """``groups`` begin with that which moves most by footprint. ``figures`` are those of the guest (metric_names)."""
 
     head: WindowHead
-    ios: float
+    ios: int
     groups: tuple[LineGroup, ...]
     locks: tuple[NamedLock, ...]
     figures: Mapping[str, float]
@@ -123,7 +123,7 @@ class Window:
 
 def window_of(sharing: Sharing, symbols: Symbols, head: WindowHead, figures: Mapping[str, float]) -> Window:
     """``figures`` are those of the guest in this load."""
-    ios = sum(cpu.instructions for cpu in sharing.cpus.values()) / figures["instructions"]
+    ios = sharing.ios(sharing.cpus)
     names = _Names(sharing, symbols)
     lines: dict[Place, list[CacheLine]] = {}
     for line in sharing.lines:
@@ -149,7 +149,7 @@ def with_sources(window: Window, known: Mapping[tuple[str, str, int], SourceLine
     return replace(window, groups=tuple(groups))
 
 
-def _locks(shared: Iterable[LockUse], places: Mapping[int, Place], ios: float) -> list[NamedLock]:
+def _locks(shared: Iterable[LockUse], places: Mapping[int, Place], ios: int) -> list[NamedLock]:
     locks = [
         NamedLock(places[lock.address], lock.taken / ios, lock.held / ios, lock.longest, lock.contended / ios)
         for lock in shared
@@ -157,7 +157,7 @@ def _locks(shared: Iterable[LockUse], places: Mapping[int, Place], ios: float) -
     return sorted(locks, key=lambda lock: (-lock.held, lock.place))
 
 
-def _group(place: Place, lines: list[CacheLine], names: "_Names", ios: float, of_node: int) -> LineGroup:
+def _group(place: Place, lines: list[CacheLine], names: "_Names", ios: int, of_node: int) -> LineGroup:
     users = [use for line in lines for use in line.users.values()]
     counts: dict[int, list[int]] = {}
     for line in lines:

@@ -8,6 +8,7 @@
  *   turn=COUNT      instructions after which the next CPU executes; without it there is one CPU, which shares nothing
  *   start=ADDRESS   user address of the function from which on turns end, and startbytes=HEX its first instructions
  *   marker=ADDRESS  the same for the beginning and the end of each window, with bytes=HEX
+ *   io=ADDRESS      the same for the function that ends an I/O, with iobytes=HEX; its program lies at any page
  *   output=PREFIX   PREFIX.N is written at the end of window N, which counts from 0
  *   programs=yes    what programs access is counted too, and their functions may have letters: tests know it beforehand
  *
@@ -20,7 +21,7 @@
  *
  * A file has the lines
  *   turns COUNT                       changes to another CPU
- *   cpu NUMBER BASE INSTRUCTIONS USER BIOS ATOMICS TAKEN HELD     base of its per-CPU area; of all its locks
+ *   cpu NUMBER BASE INSTRUCTIONS USER IOS BIOS ATOMICS TAKEN HELD     base of its per-CPU area; of all its locks
  *   lock ADDRESS CPUS TAKEN CONTENDED HELD LONGEST
  *   line PHYSICAL VIRTUAL             and for it
  *   user CPU READS WRITES MOVED-BY-READS MOVED-BY-WRITES BYTES-READ BYTES-WRITTEN     reads and writes in steps
@@ -38,16 +39,17 @@
 #include <string.h>
 
 #define FIRST_KERNEL ((uint64_t)1 << 63)
+#define PAGE	     4096
 
 EXPORT int qemu_plugin_version = PLUGIN_API;
 
 struct translated {
-	bool user, starts, marker;
+	bool user, starts, marker, ends_io;
 	char kind; /* of the function that begins here */
 	unsigned int length;
 };
 
-static struct marker start;
+static struct marker start, io;
 static const void *clock_handle;
 static uint64_t turn, turn_began, executed, switches;
 static bool taking_turns, counting, with_programs;
@@ -137,6 +139,7 @@ static void on_block(unsigned int index, void *data)
 	executed += length;
 	cpu->instructions += length;
 	cpu->user_instructions += now->user ? length : 0;
+	cpu->ios += now->ends_io;
 	if (now->kind == SUBMIT)
 		cpu->bios++;
 	if (now->kind == SUBMIT || (now->kind == SWITCH && !cpu->bios))
@@ -233,6 +236,14 @@ static bool is_locked(const struct qemu_plugin_insn *insn)
 	return lock || (data_segment && takes_lock(code + i));
 }
 
+static bool ends_io(const struct qemu_plugin_tb *tb)
+{
+	struct marker here = io;
+
+	here.address = qemu_plugin_tb_vaddr(tb);
+	return io.size && (here.address ^ io.address) % PAGE == 0 && marker_begins(&here, tb);
+}
+
 static char kind_at(uint64_t address, bool beginning)
 {
 	const struct function *function = function_at(address);
@@ -255,6 +266,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	if (new->user) {
 		new->starts = marker_begins(&start, tb);
 		new->marker = is_marker(tb);
+		new->ends_io = ends_io(tb);
 	}
 	counted = with_programs || !new->user;
 	new->kind = counted ? kind_at(address, true) : 0;
@@ -291,7 +303,7 @@ static bool read_argument(const char *argument)
 	else if (!strncmp(argument, "start", 5))
 		return marker_read(&start, argument + 5, "=", "bytes=");
 	else
-		return marker_argument(argument) || cpus_argument(argument);
+		return marker_read(&io, argument, "io=", "iobytes=") || marker_argument(argument) || cpus_argument(argument);
 	return true;
 }
 
