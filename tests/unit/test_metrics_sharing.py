@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.metrics.node import MeasurementError
-from harness.metrics.occupancy import Samples
 from harness.metrics.sharing import (
     Accessor,
     CacheLine,
@@ -28,8 +27,8 @@ from tests.unit.analysis_samples import load, role
 FILE = "pair.lines"
 DATA = b"""\
 turns 40
-cpu 0 ffff88801ec00000 1000 200 10 30 8 90
-cpu 1 ffff88801ec80000 3000 600 30 50 12 210
+cpu 0 ffff88801ec00000 1000 200 10 11 30 8 90
+cpu 1 ffff88801ec80000 3000 600 30 31 50 12 210
 lock ffff888003c01000 3 20 4 300 45
 line 3c01000 ffff888003c01000
 user 0 0 10 0 9 0 f
@@ -45,7 +44,7 @@ user 1 0 30 0 6 0 ff
 def test_a_file_is_read() -> None:
     sharing = read_sharing(DATA, FILE)
     assert sharing.turns == 40
-    assert sharing.cpus[1] == CpuCounts(0xFFFF88801EC80000, 3000, 600, 30, 50, 12, 210)
+    assert sharing.cpus[1] == CpuCounts(0xFFFF88801EC80000, 3000, 600, 30, 31, 50, 12, 210)
     assert sharing.locks == (LockUse(0xFFFF888003C01000, frozenset({0, 1}), 20, 4, 300, 45),)
     apart = read_sharing(DATA.replace(b"lock ffff888003c01000 3 ", b"lock ffff888003c01000 9 "), FILE)
     assert apart.locks[0].cpus == {0, 3}
@@ -141,7 +140,6 @@ def test_a_footprint_is_bounded_by_the_accesses_and_adds_up(users: list[tuple[in
     assert own.footprint(range(8), 8) == 0 <= own.footprint(range(8), 2) <= own.footprint(range(8))
 
 
-WINDOW = Samples({}, 10**6, 0, 10**9, 0, 0, 0.0, 0.5, 2, False)
 GUEST_FIGURES = {
     "lines.seen": 32 / 40,
     # 30 * 10 / 40 and 10 * 30 / 40; 10 * 30 / 40 and 30 * 10 / 40.
@@ -192,8 +190,8 @@ by ffffffff81400050 0 0 40 0 5 f
 )
 def test_the_lines_of_a_name(places: str, seen: float, locks: float, held: float) -> None:
     names = read_names(places.encode(), "lines.names")
-    own, done = load("pair", on("a", "0"), on("b", "1")), {("pair", "a", "iops"): 10.0, ("pair", "b", "iops"): 30.0}
-    found = dict(sharing_figures(read_sharing(COUNTER, FILE), own, WINDOW, done, names))
+    own = load("pair", on("a", "0"), on("b", "1"))
+    found = dict(sharing_figures(read_sharing(COUNTER, FILE), own, names))
     named = {metric: value for (_, who, metric), value in found.items() if metric.startswith("line.")}
     assert {metric: named[metric] for metric in named if not metric.endswith("footprint")} == pytest.approx(
         {"line.f.seen": seen, "line.f.locks": locks, "line.f.locks.held": held}
@@ -204,8 +202,8 @@ def test_the_lines_of_a_name(places: str, seen: float, locks: float, held: float
 
 def test_a_line_that_two_cpus_write_and_one_reads_by_its_name() -> None:
     names = read_names(b"f 0 ffffffff81400040 ffffffff81400050", "lines.names")
-    own, done = load("pair", on("a", "0"), on("b", "1")), {("pair", "a", "iops"): 10.0, ("pair", "b", "iops"): 30.0}
-    found = dict(sharing_figures(read_sharing(COUNTER, FILE), own, WINDOW, done, names))
+    own = load("pair", on("a", "0"), on("b", "1"))
+    found = dict(sharing_figures(read_sharing(COUNTER, FILE), own, names))
     # CPU 0: 20 * 20 / 40. CPU 1: its reads 10 * 20 / 40, its writes 10 * 20 / 30.
     assert found["pair", "guest", "line.f.footprint"] == pytest.approx((10 + 5 + 20 / 3) / 40)
 
@@ -220,12 +218,11 @@ def on(name: str, cpus: str, *disks: str) -> Role:
     return replace(role(name, disks or ("d",)), options={"cpus": cpus} if cpus else {})
 
 
-def figures(*roles: Role, iops: tuple[float, ...] = (10.0, 30.0)) -> dict[str, dict[str, float]]:
+def figures(*roles: Role, data: bytes = DATA) -> dict[str, dict[str, float]]:
     """Metrics by who has them."""
     own = load("pair", *roles)
-    done = {("pair", each.name, "iops"): rate for each, rate in zip(roles, iops, strict=True)}
     by_name: dict[str, dict[str, float]] = {}
-    for (name, who, metric), value in sharing_figures(read_sharing(DATA, FILE), own, WINDOW, done, {}):
+    for (name, who, metric), value in sharing_figures(read_sharing(data, FILE), own, {}):
         assert name == "pair"
         by_name.setdefault(who, {})[metric] = value
     return by_name
@@ -255,21 +252,21 @@ def test_roles_that_share_a_cpu_have_none(first: str, second: str) -> None:
 
 
 def test_a_role_on_two_disks_has_those_of_its_cpus() -> None:
-    found = figures(on("a", "0-1", "d0", "d1"), iops=(40.0,))
+    found = figures(on("a", "0-1", "d0", "d1"))
     assert found["a"] == pytest.approx(GUEST_FIGURES) == found["guest"]
 
 
 def test_one_cpu_shares_no_lines() -> None:
     data = DATA[: DATA.index(b"cpu 1")]
     own = load("pair", on("a", "0"))
-    found = dict(sharing_figures(read_sharing(data, FILE), own, WINDOW, {("pair", "a", "iops"): 10.0}, {}))
+    found = dict(sharing_figures(read_sharing(data, FILE), own, {}))
     assert found["pair", "a", "locks"] == 0.8
     assert {metric for _, _, metric in found} == {"atomics", "locks", "locks.held", "instructions"}
 
 
 def test_transfers_from_another_node_are_figures_where_there_are_nodes() -> None:
-    own, done = load("pair", on("a", "0"), on("b", "1")), {("pair", "a", "iops"): 10.0, ("pair", "b", "iops"): 30.0}
-    found = dict(sharing_figures(read_sharing(DATA, FILE), own, WINDOW, done, {}, of_node=1))
+    own = load("pair", on("a", "0"), on("b", "1"))
+    found = dict(sharing_figures(read_sharing(DATA, FILE), own, {}, of_node=1))
     assert {who: found["pair", who, "lines.remote"] for who in ("guest", "a", "b")} == pytest.approx(
         {"guest": 30 / 40, "a": 1.5, "b": 0.5}
     )
@@ -277,8 +274,9 @@ def test_transfers_from_another_node_are_figures_where_there_are_nodes() -> None
 
 
 def test_without_ios_there_are_no_figures() -> None:
-    assert figures(on("a", "0"), on("b", "1"), iops=(0.0, 0.0)) == {}
-    assert set(figures(on("a", "0"), on("b", "1"), iops=(0.0, 30.0))) == {"guest", "b"}
+    idle = DATA.replace(b" 200 10 ", b" 200 0 ")
+    assert set(figures(on("a", "0"), on("b", "1"), data=idle)) == {"guest", "b"}
+    assert figures(on("a", "0"), on("b", "1"), data=idle.replace(b" 600 30 ", b" 600 0 ")) == {}
 
 
 def test_a_base_below_zero_is_an_address_of_64_bits() -> None:

@@ -35,8 +35,8 @@ ffffffff82a00080 D other
 # other bytes, and CPU 0 writes its run queue, which CPU 1 reads ten times.
 WINDOW = f"""\
 turns 400
-cpu 0 {BASE:x} 50000 1000 50 100 60 500
-cpu 1 {BASE + 0x40000:x} 50000 1000 50 100 40 500
+cpu 0 {BASE:x} 50000 1000 50 50 100 60 500
+cpu 1 {BASE + 0x40000:x} 50000 1000 50 50 100 40 500
 lock ffffffff82a00080 3 100 2 5000 90
 lock {BASE + 0x23000:x} 1 60 0 400 20
 line 2a00000 ffffffff82a00000
