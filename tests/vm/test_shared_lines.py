@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A kernel that shares counters, lines and a lock on purpose: their counts, names, and bytes on 2, 4 and 8 CPUs.
 
-CPU i does a share p of all I/Os. A line that all CPUs write once in each I/O moves, by footprint, where the last access
+A CPU does a share p of all I/Os. A line that all CPUs write once in each I/O moves, by footprint, where the last access
 before a write is of another CPU: in 1 - p of them. A CPU that reads the line and then writes it moves it in
 (1 - p) / (1 + p) reads (the others' writes, among its own two accesses and those) and in 2 (1 - p) / (2 - p) writes.
 
@@ -19,7 +19,7 @@ from harness.commands.common.windows import window_of_cell, with_fields
 from harness.metrics.sharing import read_sharing
 from harness.profile.recorded import ProfiledCell
 from harness.record.store import RunFolder, load_run
-from harness.sharing.window import HEAP, LineGroup, Window
+from harness.sharing.window import HEAP, LineGroup, NamedLock, Window
 from lab.base import host
 from lab.base.cache import Cache
 from lab.session import open_lab
@@ -31,7 +31,8 @@ pytestmark = [
     pytest.mark.skipif(bool(host.missing_needs(host.BUILD_NEEDS)), reason="needs scripts/host-packages --build"),
 ]
 KERNEL, STOCK = "mutant:shared-lines", "stock"
-WITHIN = 0.05
+WITHIN = 0.01
+"""5 % before I/Os were counted; the largest difference since is 0.34 %, of a word of tags."""
 NOPS = 10
 """Rounds of the loop that holds the lock, of three instructions each. With 100, a turn ended in 9 of 100 holds."""
 
@@ -39,12 +40,13 @@ NOPS = 10
 Shares = Sequence[float]
 
 
-def all_write(shares: Shares) -> float:
-    return sum(p * (1 - p) for p in shares)
+def transfers(shares: Shares, reads: float = 0) -> float:
+    """All CPUs write in each I/O, and before that they read in a part of the I/Os, ``reads``."""
+    return sum(p * (1 - p) * (reads / (1 + p * reads) + (1 + reads) / (1 + reads - p * reads)) for p in shares)
 
 
 def read_and_write(shares: Shares) -> float:
-    return sum(p * (1 - p) * (1 / (1 + p) + 2 / (2 - p)) for p in shares)
+    return transfers(shares, reads=1)
 
 
 def one_writes(shares: Shares) -> float:
@@ -69,18 +71,18 @@ class Case:
 
 
 CASES = {
-    "dio-count": Case(1, HEAP, "inode.i_dio_count", "blklab_share", all_write, 2),
+    "dio-count": Case(1, HEAP, "inode.i_dio_count", "blklab_share", transfers, 2),
     # percpu_ref_tryget() reads the count before it adds to it (atomic_long_inc_not_zero()). A first version of this
     # table, from before the first run, had 3 / 4 here.
     "usage-counter": Case(2, HEAP, "percpu_ref_data.count", "blk_mq_submit_bio", read_and_write, 2),
-    "statistic": Case(3, "statistic", "statistic", "blklab_share", all_write, 1),
-    "packed": Case(4, "packed", "packed", "blklab_share", all_write, 1, overlap=False),
+    "statistic": Case(3, "statistic", "statistic", "blklab_share", transfers, 1),
+    "packed": Case(4, "packed", "packed", "blklab_share", transfers, 1, overlap=False),
     "beside": Case(6, "beside", "beside.hot", "blklab_share", read_and_write, 1),
     "one-writer": Case(7, "flag", "flag", "blklab_share", one_writes, 1),
-    "lock": Case(8, "global_lock", "global_lock", "_raw_spin_lock", all_write, 2),
+    "lock": Case(8, "global_lock", "global_lock", "_raw_spin_lock", transfers, 2),
     # As hd_struct.in_flight before 4.14 (f299b7c7a9de): up in blk_account_io_start, which gcc inlines, down in
     # blk_account_io_done, in the same I/O and so in one step. Nothing else is in the line and nothing reads it.
-    "in-flight": Case(9, HEAP, "gendisk.in_flight", "blk_account_io_done", all_write, 2),
+    "in-flight": Case(9, HEAP, "gendisk.in_flight", "blk_account_io_done", transfers, 2),
     # As host_busy before 5.5 (6eb045e092ef): up in scsi_queue_rq, down in scsi_complete, in the same I/O. The table had
     # 3 / 4 before the first run: the linker puts the parameter that both functions read into the same line.
     "host-busy": Case(
@@ -178,11 +180,20 @@ def added(windows: Mapping[str, Window], arm: str) -> LineGroup:
     return max(windows[arm].groups, key=lambda group: group.footprint - before.get(group.place, 0))
 
 
+def global_lock(windows: Mapping[str, Window]) -> NamedLock:
+    return next(lock for lock in windows["lock"].locks if lock.place.name == "global_lock")
+
+
 @pytest.mark.parametrize("arm", CASES)
 def test_the_line_moves_as_often_as_arithmetic_says(
     windows: Mapping[str, Window], shares: Mapping[str, Shares], arm: str
 ) -> None:
-    assert added(windows, arm).footprint == pytest.approx(CASES[arm].footprint(shares[arm]), rel=WITHIN)
+    expected = CASES[arm].footprint(shares[arm])
+    if arm == "lock":
+        # Who waits reads the line too, and writes it once more. A rule from after the run with 8 CPUs: 0.914 transfers,
+        # as 5 % of the I/Os wait.
+        expected = transfers(shares[arm], global_lock(windows).contended)
+    assert added(windows, arm).footprint == pytest.approx(expected, rel=WITHIN)
 
 
 @pytest.mark.parametrize("arm", CASES)
@@ -215,7 +226,8 @@ def test_the_line_is_written_as_often_as_the_kernel_says(
     windows: Mapping[str, Window], shares: Mapping[str, Shares], arm: str
 ) -> None:
     writers = shares[arm][0] if arm == "one-writer" else 1
-    expected = pytest.approx(CASES[arm].writes * writers, rel=WITHIN)
+    further = global_lock(windows).contended if arm == "lock" else 0
+    expected = pytest.approx(CASES[arm].writes * writers + further, rel=WITHIN)
     assert sum(use.writes for use in added(windows, arm).uses) == expected
 
 
@@ -225,7 +237,7 @@ def test_a_line_of_each_cpu_moves_nothing(windows: Mapping[str, Window]) -> None
 
 
 def test_the_lock_is_taken_once_and_held_for_the_loop(windows: Mapping[str, Window]) -> None:
-    lock = next(lock for lock in windows["lock"].locks if lock.place.name == "global_lock")
+    lock = global_lock(windows)
     assert lock.taken == pytest.approx(1, rel=WITHIN)
     assert 3 * NOPS <= lock.held / lock.taken <= 3 * NOPS + 10
 
