@@ -3,6 +3,7 @@
 
 import gzip
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -14,7 +15,7 @@ from harness.scenario.metric_names import IDLE, NAMED_LINES, REMOTE, SHARING
 from harness.scenario.ratio import sampled_names
 from lab.base.cache import Cache
 from lab.base.digest import digest_results
-from lab.base.errors import CannotJudge, InputErrors
+from lab.base.errors import CannotJudge, InputErrors, LabBroken
 from lab.base.record import LINE_NAMES
 from lab.base.units import silent
 from lab.guest.image import BaseImage
@@ -23,7 +24,7 @@ from lab.native.programs import Steady
 from lab.qemu.probe import Qemu
 from lab.realise.in_qemu.places import memory_words
 from lab.session import Lab, PreparedJob, _machine, unmet
-from lab.sharing import functions_file, names_file, number_offset, read_symbols, with_line_names
+from lab.sharing import _io_words, functions_file, names_file, number_offset, read_symbols, with_line_names
 from lab.topology.model import Processors
 from lab.topology.settings import apply_setting
 from tests.unit.payload_samples import kernel
@@ -201,6 +202,11 @@ def test_the_number_of_a_cpu_is_in_its_own_area(number: str, offset: int) -> Non
 def test_a_kernel_without_a_number_cannot_be_judged() -> None:
     with pytest.raises(CannotJudge, match="does not say where it keeps the number of a CPU"):
         number_offset(read_symbols(KALLSYMS.format(number="")))
+
+
+def test_a_program_that_does_not_export_where_an_io_ends_is_no_fio() -> None:
+    with pytest.raises(LabBroken, match="fio has 0 functions put_io_u"):
+        _io_words(Path(sys.executable).resolve().read_bytes())
 
 
 def test_names_of_lines_are_found_with_their_parts_and_on_each_cpu() -> None:

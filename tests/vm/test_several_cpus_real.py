@@ -125,6 +125,14 @@ def test_a_restored_guest_and_one_on_a_busy_host_have_the_digest_of_one_that_boo
     assert any(remote) if "nodes" in four.read_text() else remote == [None] * len(remote)
 
 
+def test_the_ios_of_each_cpu_are_counted(four: Path, tmp_path: Path) -> None:
+    """Each read is one bio; one of each CPU may be submitted in the window and complete after it, or the other way."""
+    boot = run(four, tmp_path / "results") / "boots" / "000"
+    cpus = read_sharing((boot / "window.0").read_bytes(), KERNEL).cpus
+    assert len(cpus) == 4
+    assert all(cpu.ios > 1000 and abs(cpu.ios - cpu.bios) <= 1 for cpu in cpus.values())
+
+
 def test_the_counts_of_four_cpus_come_from_the_kit_too(four: Path, tmp_path: Path) -> None:
     boot = run(four, tmp_path / "results") / "boots" / "000"
     kit = tmp_path / "kit"
@@ -204,7 +212,7 @@ def test_one_cpu_has_the_lock_of_a_barrier(spec: str, taken: int, tmp_path: Path
     short = [lock for lock in window.locks if 10 <= lock.held / lock.taken <= 20 and lock.longest < 50]
     assert not window.lines
     assert window.turns == 0
-    assert [round(lock.taken / cpu.bios, 2) for lock in short if lock.taken > 0.5 * cpu.bios] == [1.0] * taken
+    assert [round(lock.taken / cpu.ios, 2) for lock in short if lock.taken > 0.5 * cpu.ios] == [1.0] * taken
 
 
 def test_counting_changes_nothing_on_one_cpu(four: Path, tmp_path: Path) -> None:
