@@ -26,8 +26,8 @@ from lab.base.errors import CannotJudge
 
 SEEDS = 2
 """Of the source. Its variants have the first of them."""
-SEVERAL, SEVERAL_SEEDS, TWICE = "debian:6.1", 3, f"{LAYOUT_WORD} twice"
-"""Samples on several CPUs: their kernel, whose layouts are those of command lines, and the seeds of each layout."""
+SEVERAL, SEVERAL_SEEDS, TWICE = ("debian:6.1", "debian:6.12"), 3, f"{LAYOUT_WORD} twice"
+"""Samples on several CPUs: their kernels, whose layouts are those of command lines, and the seeds of each layout."""
 MUCH = 0.1
 """Kinds that layout moves by this share and more, and those of short windows, have a name in one line and no row."""
 MORE: Mapping[str, tuple[str, ...]] = {
@@ -113,17 +113,23 @@ def spread(values: Iterable[float]) -> float:
 def null_figures(measure: Measure, source: str, chosen: Iterable[NullSample]) -> Iterator[NullFigure]:
     """Measure what is missing. Raises what boots raise."""
     for one in chosen:
-        word = in_another_layout(one.scenario)
-        if one.several:
-            layouts = {"": one.scenario, LAYOUT_WORD: word, TWICE: in_another_layout(word)}
-            runs = {name: (scenario, SEVERAL, SEVERAL_SEEDS) for name, scenario in layouts.items()}
-        else:
-            runs = {"": (one.scenario, source, SEEDS), LAYOUT_WORD: (word, source, 1)}
-            runs |= {name: (one.scenario, f"{source}+{name}", 1) for name in one.relinked}
-        cells = {
-            name: results_of(measure(scenario, spec, one.arms, seeds)) for name, (scenario, spec, seeds) in runs.items()
-        }
-        yield from figures_of_null(one.scenario.name, cells.pop(""), cells)
+        for spec in SEVERAL if one.several else (source,):
+            runs = _runs(one, spec)
+            cells = {
+                name: results_of(measure(scenario, kernel, one.arms, seeds))
+                for name, (scenario, kernel, seeds) in runs.items()
+            }
+            yield from figures_of_null(one.scenario.name, cells.pop(""), cells)
+
+
+def _runs(sample: NullSample, spec: str) -> dict[str, tuple[Scenario, str, int]]:
+    """Scenario, kernel and seeds of the kernel itself, which has no name, and of each other layout."""
+    own, word = sample.scenario, in_another_layout(sample.scenario)
+    if sample.several:
+        layouts = {"": own, LAYOUT_WORD: word, TWICE: in_another_layout(word)}
+        return {name: (scenario, spec, SEVERAL_SEEDS) for name, scenario in layouts.items()}
+    relinked = {name: (own, f"{spec}+{name}", 1) for name in sample.relinked}
+    return {"": (own, spec, SEEDS), LAYOUT_WORD: (word, spec, 1), **relinked}
 
 
 def figures_of_null(
@@ -227,9 +233,10 @@ _PREFACE = f"""\
 A null pair is one kernel against the same code. Another layout, under the same seed, is that of one more word on
 the kernel command line (`{LAYOUT_WORD}`, the default), or of a kernel linked with a mutant of code that the arm does
 not execute: the first two such of {", ".join(f"`{name}`" for name in RELINKED)}. Arms on several CPUs
-are of {SEVERAL} under {SEVERAL_SEEDS} seeds, with that word once and twice. Other seeds are boots of one layout under
-different seeds, which read other offsets. Two boots are any two of an arm. Each column has the largest difference of
-that kind of figure; figures that are zero in a boot have none.
+are of {" and ".join(SEVERAL)}, each under {SEVERAL_SEEDS} seeds, with that word once and twice.
+Other seeds are boots of one layout under different seeds, which read other offsets. Two boots are any two of an arm.
+Each column has the largest difference of that kind of figure; figures that are zero in a boot have none. Lines of
+shared tags are of arms in which the CPUs share those of a host: which of them use one request's lines is chance.
 
 `blklab compare` and `blklab patch` mark a difference between builds of one configuration where the ranges are apart
 and the medians, over the same seeds, differ by more than another layout moves them; with one seed a side, or other
@@ -254,7 +261,7 @@ def threshold_page(
         _PREFACE,
         *markdown.table(_COLUMNS, (_row(name, evidence) for name, evidence in rows.items())),
         "",
-        f"Moved by {percent(MUCH)} or more, or in windows below {SHORT // 1_000_000} ms (rows: `thresholds.json`): "
+        f"Moved by {percent(MUCH)} or more, or rates and latencies of windows below {SHORT // 1_000_000} ms (rows: `thresholds.json`): "
         + "; ".join(f"{name} ({percent(share)})" for name, share in moved.items() if name not in rows),
         "",
         f"Arms: {arms}; {plural(SEEDS, 'seed')}, the other layouts one. {measured_on}."

@@ -60,7 +60,8 @@ def execute(options: argparse.Namespace) -> int:
     claims = claim_moves(measure, (options.source, *FURTHER.split()), virtual)
     write_json(DATA, document(kinds, claims, kernel))
     page = shared.PAGES / "thresholds.md"
-    measured_on = f"Kernels: {kernel}, {kernel_of(SEVERAL).release}. QEMU {find_qemu().version_text}"
+    releases = ", ".join((kernel, *(kernel_of(spec).release for spec in SEVERAL)))
+    measured_on = f"Kernels: {releases}. QEMU {find_qemu().version_text}"
     text = threshold_page(kinds, chosen, measured_on, "blklab check thresholds")
     shared.write_page(page, text)
     shared.tell(f"thresholds of {len(kinds)} kinds of figures written to {DATA.name} and {page}")
