@@ -261,7 +261,8 @@ def threshold_page(
         _PREFACE,
         *markdown.table(_COLUMNS, (_row(name, evidence) for name, evidence in rows.items())),
         "",
-        f"Moved by {percent(MUCH)} or more, or rates and latencies of windows below {SHORT // 1_000_000} ms (rows: `thresholds.json`): "
+        f"Moved by {percent(MUCH)} or more, or rates and latencies of windows below {SHORT // 1_000_000} ms (rows:"
+        " `thresholds.json`): "
         + "; ".join(f"{name} ({percent(share)})" for name, share in moved.items() if name not in rows),
         "",
         f"Arms: {arms}; {plural(SEEDS, 'seed')}, the other layouts one. {measured_on}."
