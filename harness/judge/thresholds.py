@@ -91,7 +91,7 @@ def kind(key: Key, figures: Mapping[Key, float]) -> str:
     if counted in SHARING or counted in NAMED_LINES:
         sizes = FEW_MOVED if role == GUEST and metric in MOVED else ()
         below = next((f" below {most}" for most in sizes if figures.get(key, 0.0) < most), "")
-        tags = counted.startswith("lines.") and any(where.startswith("host.") for _, where, _ in figures)
+        tags = counted.startswith("lines.") and any(where == "host" for _, where, _ in figures)
         name, short = f"{counted}{below}, {role if role == GUEST else 'one role'}{SHARED_TAGS if tags else ''}", False
     else:
         ran = [value for (where, _, what), value in figures.items() if (where, what) == (load, "runtime")]

@@ -118,19 +118,19 @@ def ensemble(*values: float) -> Ensemble:
         (
             "locks",
             8.0,
-            {("l", "guest", "lines.seen"): 1.0, ("l", "r", "runtime"): 52e6, ("m", "host.h", "commands.mean"): 1.0},
+            {("l", "guest", "lines.seen"): 1.0, ("l", "r", "runtime"): 52e6, ("m", "host", "h.commands.mean"): 1.0},
             "locks, one role, several CPUs",
         ),
         (
             "lines.footprint",
             8.0,
-            {("l", "guest", "lines.seen"): 1.0, ("l", "host.h", "commands.mean"): 1.0},
+            {("l", "guest", "lines.seen"): 1.0, ("l", "host", "h.commands.mean"): 1.0},
             "lines.footprint, one role, shared tags, several CPUs",
         ),
         (
             "line.sd_done.seen",
             1.0,
-            {("l", "guest", "lines.seen"): 1.0, ("l", "host.h", "commands.mean"): 1.0},
+            {("l", "guest", "lines.seen"): 1.0, ("l", "host", "h.commands.mean"): 1.0},
             "line.NAME.seen, one role, several CPUs",
         ),
         ("locks", 8.0, {("l", "r", "runtime"): 52e6}, "locks, one role"),
