@@ -95,11 +95,13 @@ def boot(
     prepared: PreparedJob,
     folder: Path,
     *,
+    ends_io: tuple[str, ...] = (),
     phase_seen: PhaseSeen = silent,
     abort: threading.Event | None = None,
 ) -> BootRecord:
     """``run_job``, with the plugin where there are several CPUs or one is counted.
 
+    ``ends_io`` (``io_end_of``) is given where this lab has no payload: on another host than the one that prepared it.
     Raises CannotJudge, and what ``run_job`` raises.
     """
     if not prepared.processors.observed or prepared.hardware:
@@ -109,7 +111,9 @@ def boot(
         (folder / kit.FUNCTIONS).write_text(functions_file(symbols))
         copyfile(plugin(lab.cache, lab.qemu.version, SHARING), folder / kit.SHARING)
     counted = replace(
-        prepared, plugin=_plugin_words(lab, prepared, symbols), wall_limit=_PATIENCE * prepared.wall_limit
+        prepared,
+        plugin=_plugin_words(lab, prepared, symbols, ends_io or io_end_of(lab)),
+        wall_limit=_PATIENCE * prepared.wall_limit,
     )
     record = run_job(lab, counted, folder, phase_seen=phase_seen, abort=abort)
     if record.outcome is not Outcome.BYE:
@@ -199,7 +203,7 @@ def functions_file(symbols: Symbols) -> str:
     return "".join(f"{address:x} {letter}\n" for address, letter in letters.items() if address)
 
 
-def _plugin_words(lab: Lab, prepared: PreparedJob, symbols: Symbols) -> tuple[str, ...]:
+def _plugin_words(lab: Lab, prepared: PreparedJob, symbols: Symbols, ends_io: tuple[str, ...]) -> tuple[str, ...]:
     sampler = sampler_of(prepared.steps)
     start, bytes_of_start = window_marker(lab.cache, sampler, _FIRST_TURN)
     return (
@@ -210,13 +214,17 @@ def _plugin_words(lab: Lab, prepared: PreparedJob, symbols: Symbols) -> tuple[st
         start.replace("marker", "start"),
         bytes_of_start.replace("bytes", "startbytes"),
         *window_marker(lab.cache, sampler),
-        *_io_words(lab.payload.entries[_FIO].data),
+        *ends_io,
         f"output={WINDOW}",
     )
 
 
+def io_end_of(lab: Lab) -> tuple[str, ...]:
+    """The plugin's arguments: where fio's function is that ends each I/O, and its first code. Raises LabBroken."""
+    return _io_words(lab.payload.entries[_FIO].data)
+
+
 def _io_words(fio: bytes) -> tuple[str, str]:
-    """Raises LabBroken."""
     addresses = [function.address for function in elf.functions(fio) if function.name == _ENDS_IO]
     if len(addresses) != 1:
         raise LabBroken(f"fio has {len(addresses)} functions {_ENDS_IO}", remedy="use the fio that the lab fetches")

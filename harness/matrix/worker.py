@@ -37,7 +37,8 @@ _HERE = Path()
 @dataclass(frozen=True)
 class Order:
     """A boot to be made. ``image`` is the sha256 of the kernel file that QEMU is given, ``qemu`` that of the QEMU
-    it must be made with, ``code`` that of the lab's own files; ``stop`` names the cluster's event that calls it off.
+    it must be made with, ``code`` that of the lab's own files; ``stop`` names the cluster's event that calls it off,
+    ``ends_io`` tells the plugin of several CPUs where fio ends an I/O.
     """
 
     prepared: PreparedJob
@@ -45,6 +46,7 @@ class Order:
     qemu: str
     code: str
     stop: str
+    ends_io: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def boot_here(order: Order) -> Booted | Lacks | Unfit:
         with tempfile.TemporaryDirectory(prefix="blklab-boot.") as folder, _called_off(order.stop) as abort:
             lab = Lab(store, find_qemu(), steady(store), Payload({}, {}))
             with _lanes().taken(prepared.memory, abort=abort):
-                record = sharing.boot(lab, prepared, Path(folder), abort=abort)
+                record = sharing.boot(lab, prepared, Path(folder), ends_io=order.ends_io, abort=abort)
             return Booted(replace(record, folder=_HERE), _packed(Path(folder)))
     except LabBroken as error:
         return Unfit(worker, error.message)
