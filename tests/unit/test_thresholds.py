@@ -25,7 +25,6 @@ from harness.judge.thresholds import (
     NullEvidence,
     claim_layouts,
     evidence,
-    kind,
     null_pairs,
 )
 from harness.judge.verdict import judge, verdict_document
@@ -67,89 +66,6 @@ SAMPLES = samples(REGRESSIONS, SCENARIOS)
 
 def ensemble(*values: float) -> Ensemble:
     return Ensemble(dict(enumerate(values, start=1)))
-
-
-@pytest.mark.parametrize(
-    ("metric", "value", "others", "name"),
-    [
-        ("iops", 500.0, {}, "rate, one role"),
-        ("iops", 99.0, {}, "rate, one role"),
-        ("iops", 999.0, {("l", "other", "iops"): 3.0}, "rate, several roles, below 1,000 IOPS"),
-        ("iops", 1000.0, {("l", "other", "iops"): 3.0}, "rate, several roles"),
-        ("members.bw", 50.0, {("l", "other", "iops"): 3.0}, "rate, several roles, below 1,000 IOPS"),
-        ("cpu.per_io", 1e6, {}, "cpu.per_io, CPU partly idle"),
-        ("cpu.per_io", 2e6, {}, "cpu.per_io, CPU busy"),
-        ("cpu.per_io", 1e6, {("l", "other", "iops"): 500.0}, "cpu.per_io, CPU busy"),
-        ("cpu.per_io", 1e6, {("m", "other", "iops"): 500.0}, "cpu.per_io, CPU partly idle"),
-        ("lat.mean", 1.0, {}, "mean latency, one role"),
-        ("clat.p50", 1.0, {("l", "r", "iops"): 7.0}, "median latency, one role"),
-        ("lat.p99.9", 1.0, {}, "percentile of latency, one role"),
-        (
-            "slat.max",
-            1.0,
-            {("l", "r", "iops"): 5000.0, ("l", "other", "iops"): 3.0},
-            "submission, longest latency, several roles",
-        ),
-        ("disk.merges", 999.0, {}, "counter below 1,000, one role"),
-        ("disk.merges", 1000.0, {}, "counter, one role"),
-        ("disk.merges", 1000.0, {("l", "other", "iops"): 3.0}, "counter, several roles, below 1,000 IOPS"),
-        ("members.reads.ms", 1000.0, {}, "time by a counter of ms"),
-        ("paths.busiest", 0.5, {}, ""),
-        ("paths.busiest", 0.5, {("l", "guest", "lines.seen"): 1.0}, ""),
-        ("locks", 8.0, {}, "locks, one role"),
-        ("locks", 8.0, {("l", "guest", "lines.seen"): 1.0}, "locks, one role, several CPUs"),
-        ("locks", 8.0, {("m", "guest", "lines.seen"): 1.0}, "locks, one role"),
-        ("lines.footprint", 0.4, {("l", "guest", "lines.seen"): 1.0}, "lines.footprint, one role, several CPUs"),
-        ("lines.written", 1.0, {("l", "guest", "lines.seen"): 1.0}, "lines.written, one role, several CPUs"),
-        ("line.sd_done.seen", 1.0, {("l", "guest", "lines.seen"): 1.0}, "line.NAME.seen, one role, several CPUs"),
-        ("iops", 500.0, {("l", "guest", "lines.seen"): 1.0}, "rate, one role, several CPUs"),
-        (
-            "iops",
-            500.0,
-            {("l", "guest", "lines.seen"): 1.0, ("l", "r", "runtime"): 97e6},
-            "rate, one role, several CPUs",
-        ),
-        (
-            "iops",
-            500.0,
-            {("l", "guest", "lines.seen"): 1.0, ("l", "r", "runtime"): 52e6, ("m", "r", "runtime"): 97e6},
-            "rate, one role, several CPUs, short windows",
-        ),
-        (
-            "locks",
-            8.0,
-            {("l", "guest", "lines.seen"): 1.0, ("l", "r", "runtime"): 52e6, ("m", "host", "h.commands.mean"): 1.0},
-            "locks, one role, several CPUs",
-        ),
-        (
-            "lines.footprint",
-            8.0,
-            {("l", "guest", "lines.seen"): 1.0, ("l", "host", "h.commands.mean"): 1.0},
-            "lines.footprint, one role, shared tags, several CPUs",
-        ),
-        (
-            "line.sd_done.seen",
-            1.0,
-            {("l", "guest", "lines.seen"): 1.0, ("l", "host", "h.commands.mean"): 1.0},
-            "line.NAME.seen, one role, several CPUs",
-        ),
-        ("locks", 8.0, {("l", "r", "runtime"): 52e6}, "locks, one role"),
-        ("verify.bad", 3.0, {}, ""),
-        ("load.runtime", 3.0, {}, ""),
-    ],
-)
-def test_kinds(metric: str, value: float, others: dict[tuple[str, str, str], float], name: str) -> None:
-    assert kind(("l", "r", metric), {("l", "r", "iops"): 500.0, **others, ("l", "r", metric): value}) == name
-
-
-def test_counts_of_all_cpus_are_a_kind_of_their_own() -> None:
-    """Those of a role are of one CPU, which shares a word of the tags with others or not."""
-    for seen, footprint, kinds in (
-        (2.9, 0.4, ["lines.seen below 3", "lines.footprint below 0.5"]),
-        (3.0, 0.5, ["lines.seen", "lines.footprint below 3"]),
-    ):
-        figures = {("l", "guest", "lines.seen"): seen, ("l", "guest", "lines.footprint"): footprint}
-        assert [kind(key, figures) for key in figures] == [f"{name}, guest, several CPUs" for name in kinds]
 
 
 def figure(name: str, base: tuple[float, float], **variants: tuple[float, ...]) -> NullFigure:
@@ -319,23 +235,23 @@ SOURCE = "source:6.12"
 
 
 def measuring(monkeypatch: pytest.MonkeyPatch, cells: Callable[..., list[CellResult]]) -> Measure:
-    """From a scenario, a mutant, arms and seeds to cells, in place of runs."""
+    """From a scenario, a kernel, arms and seeds to cells, in place of runs."""
     monkeypatch.setattr(thresholds, "results_of", lambda run: run)
-    return lambda scenario, spec, arms, seeds: cells(scenario, spec.partition("+")[2], arms, seeds)  # type: ignore[return-value]
+    return cells  # type: ignore[return-value]
 
 
 def test_null_pairs_are_a_word_and_two_links_under_the_same_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str, int | None, tuple[str, ...], bool]] = []
 
-    def cells(model: Scenario, mutant: str, arms: tuple[str, ...], seeds: int) -> list[CellResult]:
-        asked.append((model.name, mutant, seeds, arms, LAYOUT_WORD in model.arms["none"].topology.kernel_words))
+    def cells(model: Scenario, spec: str, arms: tuple[str, ...], seeds: int) -> list[CellResult]:
+        asked.append((model.name, spec, seeds, arms, LAYOUT_WORD in model.arms["none"].topology.kernel_words))
         return [replace(cell(seed, iops=100.0 + len(asked)), arm="none") for seed in range(1, seeds + 1)]
 
     (one,) = null_figures(measuring(monkeypatch, cells), SOURCE, [NullSample(SCENARIO, ("none",))])
     assert asked == [
-        ("sample", "", 2, ("none",), False),
-        ("sample.word", "", 1, ("none",), True),
-        *(("sample", name, 1, ("none",), False) for name in RELINKED[:2]),
+        ("sample", SOURCE, 2, ("none",), False),
+        ("sample.word", SOURCE, 1, ("none",), True),
+        *(("sample", f"{SOURCE}+{name}", 1, ("none",), False) for name in RELINKED[:2]),
     ]
     assert (one.name, one.base, {*one.variants}) == (
         "sample.none.l.r.iops",
@@ -345,17 +261,18 @@ def test_null_pairs_are_a_word_and_two_links_under_the_same_seeds(monkeypatch: p
 
 
 def test_null_pairs_on_several_cpus_are_command_lines_under_equal_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, int, int]] = []
+    asked: list[tuple[str, str, int, int]] = []
 
-    def cells(model: Scenario, mutant: str, arms: tuple[str, ...], seeds: int) -> list[CellResult]:
-        asked.append((model.name, seeds, model.arms["none"].topology.kernel_words.count(LAYOUT_WORD)))
+    def cells(model: Scenario, spec: str, arms: tuple[str, ...], seeds: int) -> list[CellResult]:
+        asked.append((spec, model.name, seeds, model.arms["none"].topology.kernel_words.count(LAYOUT_WORD)))
         return [replace(cell(seed, iops=100.0 + len(asked)), arm="none") for seed in range(1, seeds + 1)]
 
     arm = SCENARIO.arms["none"]
     four = replace(arm, topology=replace(arm.topology, processors=Processors(cpus=4)))
     chosen = [NullSample(replace(SCENARIO, arms={"none": four}), ("none",))]
     figures = list(null_figures(measuring(monkeypatch, cells), SOURCE, chosen))
-    assert asked == 2 * [("sample", 3, 0), ("sample.word", 3, 1), ("sample.word.word", 3, 2)]
+    layouts = [("sample", 3, 0), ("sample.word", 3, 1), ("sample.word.word", 3, 2)]
+    assert asked == [(spec, *layout) for spec in ("debian:6.1", "debian:6.12") for layout in layouts]
     assert [figure.variants for figure in figures] == [
         {LAYOUT_WORD: dict.fromkeys((1, 2, 3), first), TWICE: dict.fromkeys((1, 2, 3), second)}
         for first, second in ((102.0, 103.0), (105.0, 106.0))
@@ -446,8 +363,8 @@ def test_no_shipped_claim_is_within_layout() -> None:
 def test_another_layout_is_measured_where_the_kinds_leave_a_claim_near(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str]] = []
 
-    def results(model: Scenario, mutant: str, arms: tuple[str, ...], seeds: int) -> list[CellResult]:
-        asked.append((model.name, mutant))
+    def results(model: Scenario, spec: str, arms: tuple[str, ...], seeds: int) -> list[CellResult]:
+        asked.append((model.name, spec))
         return sample_cells("none", 95.5 if model.name.endswith(".word") else share)[:seeds]
 
     measure = measuring(monkeypatch, results)
@@ -456,7 +373,7 @@ def test_another_layout_is_measured_where_the_kinds_leave_a_claim_near(monkeypat
     assert moves[claim().ratio.text] == pytest.approx((0.95, TWINS * (95.5 / 95 - 1)))
     share = 150.0
     assert claim_moves(measure, (SOURCE,), [SCENARIO])["sample"][claim().ratio.text][1] > 0.18
-    assert asked == [("sample", ""), ("sample.word", ""), ("sample", "")]
+    assert asked == [("sample", SOURCE), ("sample.word", SOURCE), ("sample", SOURCE)]
 
 
 def test_a_verdict_of_another_python_differs_by_rounding_alone() -> None:
