@@ -6,6 +6,7 @@
 <root>/.lock/<kind>/<key>       flock: shared while the entry is in use, exclusive while it is removed;
                                 its time stamp is when the entry was last used
 <root>/.lock/<kind>/<key>.fill  flock: exclusive while the entry is filled or changed
+<root>/CACHEDIR.TAG             marks the folder as this cache; no other folder is written or pruned
 """
 
 import errno
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import contents
-from lab.base.errors import BlklabError, LabBroken
+from lab.base.errors import BlklabError, LabBroken, Misuse
 from lab.base.process import run
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,200}")
@@ -31,6 +32,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 _FULL_WORDS = ("No space left on device", "Disk quota exceeded")
 _POLL_SECONDS = 0.1
+_TAG = "CACHEDIR.TAG"
+_TAG_TEXT = """\
+Signature: 8a477f597d28d172789f06886806bc55
+# This folder is the cache of blklab. Its content can be made again.
+"""
+"""By the Cache Directory Tagging Specification, so that backups can leave the folder out."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +118,10 @@ class Cache:
         return path
 
     def entries(self) -> tuple[CacheEntry, ...]:
-        """All complete entries, least recently used first."""
-        entries = (self._describe(path) for path in self.root.glob("[!.]*/[!.]*") if path.is_dir())
+        """All complete entries that this cache made, least recently used first. Raises Misuse as ``prune`` does."""
+        self._refuse_other_folders()
+        paths = (path for path in self.root.glob("[!.]*/[!.]*") if path.is_dir() and not path.is_symlink())
+        entries = (self._describe(path) for path in paths if self._lock_path(*path.parts[-2:]).exists())
         return tuple(sorted(entries, key=lambda entry: (entry.last_used, entry.kind, entry.key)))
 
     def prune(
@@ -121,8 +130,10 @@ class Cache:
         """Remove entries of ``kind`` (default: all kinds) that were not used for ``older_than`` seconds, then the
         least recently used until at most ``keep_bytes`` remain; without limits, all of them.
 
-        Entries in use are kept. The remains of killed fills are always removed.
+        Entries in use are kept. The remains of killed fills are always removed. Raises Misuse for a folder that is no
+        cache of blklab.
         """
+        self._refuse_other_folders()
         self._remove_leftovers()
         candidates = [entry for entry in self.entries() if kind in (None, entry.kind)]
         removed, in_use = list[CacheEntry](), list[CacheEntry]()
@@ -217,8 +228,10 @@ class Cache:
 
     @contextmanager
     def _writing(self, kind: str, key: str) -> Iterator[None]:
-        """Turn errors of the file system into LabBroken with a remedy."""
+        """Turn errors of the file system into LabBroken with a remedy. Raises Misuse for a folder that is no cache."""
+        self._refuse_other_folders()
         try:
+            self._mark()
             yield
         except BlklabError as error:
             if any(words in error.message for words in _FULL_WORDS):
@@ -233,6 +246,25 @@ class Cache:
                     remedy="make it writable, or name another folder with BLKLAB_CACHE=",
                 ) from error
             raise
+
+    def _mark(self) -> None:
+        if (tag := self.root / _TAG).exists():
+            return
+        with suppress(FileExistsError):
+            self.root.mkdir(parents=True)
+        tag.write_text(_TAG_TEXT)
+
+    def _refuse_other_folders(self) -> None:
+        """Raise Misuse unless the folder has the mark of a cache, is empty, or will be made."""
+        # Caches made before there was a mark have the folder of locks.
+        if (self.root / _TAG).exists() or (self.root / ".lock").is_dir():
+            return
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            if any(self.root.iterdir()):
+                raise Misuse(
+                    f"{self.root} holds files and is no cache of blklab ({_TAG} is missing)",
+                    remedy="name an empty or a new folder with BLKLAB_CACHE=",
+                )
 
     def _full(self, kind: str, key: str) -> LabBroken:
         free = shutil.disk_usage(self.root).free

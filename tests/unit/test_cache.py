@@ -15,7 +15,7 @@ import pytest
 
 from lab.base import contents, digest
 from lab.base.cache import Cache
-from lab.base.errors import LabBroken
+from lab.base.errors import LabBroken, Misuse
 
 Fill = Callable[[Path], None]
 
@@ -215,6 +215,38 @@ def test_prune_by_age_and_kind(cache: Cache) -> None:
     assert not cache.prune(older_than=500, kind="other").removed
     assert [entry.key for entry in cache.prune(older_than=500).removed] == ["old"]
     assert [entry.key for entry in cache.prune(kind="kind").removed] == ["new"]
+
+
+@pytest.mark.parametrize("content", ["photos/2006/disk.jpg", "notes", ".config/app/settings"])
+def test_no_folder_but_a_cache_is_pruned_or_filled(tmp_path: Path, content: str) -> None:
+    (tmp_path / content).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / content).write_text("kept")
+    other = Cache(tmp_path)
+    for attempt in (other.prune, other.entries, lambda: other.entry("kind", "key", put())):
+        with pytest.raises(Misuse, match="is no cache of blklab") as caught:
+            attempt()
+        assert "BLKLAB_CACHE=" in caught.value.remedy
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / content]
+
+
+def test_prune_deletes_only_what_the_cache_made(cache: Cache, tmp_path: Path) -> None:
+    fill_aged(cache, old=1000)
+    (cache.root / "photos/2006").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (cache.root / "kind/link").symlink_to(tmp_path / "elsewhere")
+    assert [entry.key for entry in cache.prune().removed] == ["old"]
+    assert (cache.root / "photos/2006").is_dir()
+    assert (cache.root / "kind/link").is_symlink()
+
+
+def test_a_cache_made_before_there_was_a_mark_gets_one(cache: Cache) -> None:
+    fill_aged(cache, old=1000)
+    tag = cache.root / "CACHEDIR.TAG"
+    assert tag.read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55\n")
+    tag.unlink()
+    assert [entry.key for entry in cache.entries()] == ["old"]
+    cache.entry("kind", "new", put())
+    assert tag.exists()
 
 
 def test_use_is_remembered(cache: Cache) -> None:
