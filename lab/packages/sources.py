@@ -14,6 +14,7 @@ HOST_APT = Path("/etc/apt")
 KEYRINGS = Path("/usr/share/keyrings")
 _ONE_LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s*(.*)")
 _SNAPSHOT = re.compile(r"/[0-9]{8}T[0-9]{6}Z$")
+_URI = re.compile(r"[a-z][a-z0-9+.-]*:[!-~]+")
 _DEBIAN_SUITE = re.compile(
     r"(?:bullseye|bookworm|trixie|forky|duke|(?:old)*stable|testing|unstable|sid)"
     r"(?:-updates|-backports(?:-sloppy)?|-proposed-updates|-security|/updates)?"
@@ -46,10 +47,16 @@ class Distribution:
         return bool(self._served_by(suite))
 
     def uri(self, suite: str) -> str:
-        """The archive that serves ``suite``. Raises Misuse when the host's configuration names none."""
+        """The archive that serves ``suite``. Raises Misuse when the host's configuration names none, or no URI."""
         uri = self._served_by(suite)
+        variable = self.variable("SECURITY_MIRROR" if suite.endswith("-security") else "MIRROR")
+        if uri and not _URI.fullmatch(uri):
+            # It becomes a line of a sources file, where another line may switch off the check of signatures.
+            variable = archive_variable(suite) if os.environ.get(archive_variable(suite)) else variable
+            raise Misuse(
+                f"{variable}: expected a URI, got {uri!r}", remedy=f"set {variable} to one address, or unset it"
+            )
         if not uri:
-            variable = self.variable("SECURITY_MIRROR" if suite.endswith("-security") else "MIRROR")
             raise Misuse(
                 f"this host's apt configuration names no {self.name} archive that serves {suite}",
                 remedy=f"name a mirror, {variable}=URI, or one for this suite, {archive_variable(suite)}=URI",
@@ -164,7 +171,7 @@ def _keyring(name: str, keyrings: Path, environ: Mapping[str, str]) -> Path:
     variable = _variable(name, "KEYRING")
     named = environ.get(variable)
     if named:
-        if not Path(named).is_file():
+        if not Path(named).is_file() or not named.isprintable():
             raise Misuse(f"{variable} names {named}, which is not a file", remedy="name a keyring file, or unset it")
         return Path(named).absolute()
     for suffix in ("gpg", "pgp"):

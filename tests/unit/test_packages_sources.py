@@ -114,6 +114,19 @@ def test_variables_override(host: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert found.uri("bookworm") == "file:/a"
 
 
+@pytest.mark.parametrize(
+    "uri", ["file:/a\nTrusted: yes", "file:/a b", "mirror", "/a", "file:/a\t[trusted=yes]", "file:/é"]
+)
+def test_a_variable_that_is_no_address_writes_no_source(host: Path, monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
+    (host / "sources.list").write_text(ONE_LINE)
+    for suite, variable in (("sid", "BLKLAB_DEBIAN_MIRROR"), ("bookworm-security", "BLKLAB_DEBIAN_SECURITY_MIRROR")):
+        with pytest.raises(Misuse, match=variable):
+            debian(host, **{variable: uri}).uri(suite)
+    monkeypatch.setenv("BLKLAB_ARCHIVE_SID", uri)
+    with pytest.raises(Misuse, match="BLKLAB_ARCHIVE_SID"):
+        debian(host).uri("sid")
+
+
 def test_the_keyring_is_demanded(host: Path) -> None:
     (host / "debian-archive-keyring.gpg").unlink()
     with pytest.raises(LabBroken) as caught:
