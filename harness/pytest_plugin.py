@@ -25,8 +25,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from harness.base.checkout import results_root
 from harness.commands.common.boots import kernel_of, lab_of_host, watched
-from harness.commands.common.options import MOST_SEEDS, SCENARIOS, kernel_default, number, results_root
+from harness.commands.common.options import MOST_SEEDS, kernel_default, number
 from harness.commands.common.output import print_run
 from harness.judge.claims import XFAIL
 from harness.judge.verdict import Verdict
@@ -126,7 +127,7 @@ class ScenarioFile(pytest.File):
 
     def collect(self) -> Iterator["ScenarioItem"]:
         try:
-            scenario = load_scenario(str(self.path), search=SCENARIOS)
+            scenario = load_scenario(str(self.path))
         except BlklabError as error:
             raise self.CollectError(str(error)) from error
         for spec in _specs(self.config):

@@ -5,7 +5,8 @@ import argparse
 from contextlib import closing
 from pathlib import Path
 
-from harness.commands.common.options import add_arms, add_metrics, add_results, metrics_of, results_root, write_page
+from harness.base.checkout import results_root
+from harness.commands.common.options import add_arms, add_metrics, add_results, metrics_of, write_page
 from harness.judge.comparison import Difference
 from harness.judge.visible import unseen
 from harness.record.index import IndexedRun, open_index

@@ -5,7 +5,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from harness.commands.common.options import SCENARIOS, WALL, tell
+from harness.base.checkout import WALL
+from harness.commands.common.options import tell
 from harness.limits.load import load_scenario
 from harness.scenario.load import find_scenarios
 from lab.base.cache import Cache
@@ -28,9 +29,9 @@ def execute(options: argparse.Namespace) -> int:
         print(_kernels(offers(Cache.default(), tell)), end="")
         return EXIT_PASS
     titles, code = {}, EXIT_PASS
-    for name in [*find_scenarios(SCENARIOS), *(f"{WALL.name}/{name}" for name in find_scenarios(WALL))]:
+    for name in [*find_scenarios(), *(f"{WALL.name}/{name}" for name in find_scenarios(WALL))]:
         try:
-            titles[name] = load_scenario(name, search=SCENARIOS).title
+            titles[name] = load_scenario(name).title
         except InputErrors as error:
             print(error, file=sys.stderr)
             code = EXIT_MISUSE

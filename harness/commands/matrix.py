@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from harness.base.checkout import results_root
 from harness.commands.common import options as shared
 from harness.commands.common.boots import (
     add_kernels,
@@ -73,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    store = Store(shared.results_root(options.results))
+    store = Store(results_root(options.results))
     if options.merge:
         return _print(merge(store, parts(options.merge), _command(options)))
     scenarios = _changed(options) if options.changed else _scenarios(options.scenarios)
@@ -104,8 +105,8 @@ def _dry_run(options: argparse.Namespace, scenarios: Sequence[Scenario], store: 
 
 
 def _scenarios(named: Sequence[str]) -> tuple[Scenario, ...]:
-    refs = [name for words in named for name in words.split()] or list(find_scenarios(shared.SCENARIOS))
-    found = {scenario.name: scenario for scenario in (load_scenario(ref, search=shared.SCENARIOS) for ref in refs)}
+    refs = [name for words in named for name in words.split()] or list(find_scenarios())
+    found = {scenario.name: scenario for scenario in (load_scenario(ref) for ref in refs)}
     return tuple(found.values())
 
 

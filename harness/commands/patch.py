@@ -9,16 +9,7 @@ from pathlib import Path
 from harness.base.files import write_atomic
 from harness.commands.common.boots import bench_of, chosen_by, every_scenario, store_of
 from harness.commands.common.dry_run import add_dry_run
-from harness.commands.common.options import (
-    SCENARIOS,
-    add_arms,
-    add_jobs,
-    add_results,
-    add_seeds,
-    number,
-    tell,
-    words_of,
-)
+from harness.commands.common.options import add_arms, add_jobs, add_results, add_seeds, number, tell, words_of
 from harness.commands.patch_dry_run import dry_run, no_source
 from harness.limits.load import load_scenario
 from harness.patch.choice import BuiltChange, CodeChange, choice_lines
@@ -75,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    named = [load_scenario(name, search=SCENARIOS) for name in options.scenario]
+    named = [load_scenario(name) for name in options.scenario]
     _demand_arms(options.arm, named)
     spec = demand(options.base if ":" in options.base else f"tree:{options.base}")
     series, cache = read_series(options.series), Cache.default()

@@ -4,9 +4,9 @@
 import argparse
 from collections.abc import Sequence
 
+from harness.base.checkout import results_root
 from harness.commands.common.boots import chosen_by, every_scenario, store_of
 from harness.commands.common.dry_run import Estimate, print_estimates
-from harness.commands.common.options import SCENARIOS, results_root
 from harness.judge.visible import unseen_change
 from harness.limits.load import load_scenario
 from harness.patch.choice import choice_lines
@@ -67,7 +67,7 @@ def _scenarios(
     elif not choice.touched.certain:
         print("by the text of the source: what really differs is known once both sides are built")
     if options.scenario:
-        return [load_scenario(name, search=SCENARIOS) for name in options.scenario]
+        return [load_scenario(name) for name in options.scenario]
     return every if options.all else [one.scenario for one in choice.candidates[: options.most]]
 
 

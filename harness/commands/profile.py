@@ -5,8 +5,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.base.checkout import results_root
 from harness.commands.common.boots import kernel_again, lab_of_host
-from harness.commands.common.options import results_root, tell
+from harness.commands.common.options import tell
 from harness.commands.common.pairs import add_pair, cell_words, runs_of
 from harness.profile.differential import differential
 from harness.profile.formats import write_profiles

@@ -6,8 +6,9 @@ import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 
+from harness.base.checkout import results_root
 from harness.base.files import write_atomic
-from harness.commands.common.options import results_root, tell
+from harness.commands.common.options import tell
 from harness.commands.common.output import surroundings
 from harness.record.judging import judge_run
 from harness.record.matrices import load_matrix

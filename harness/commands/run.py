@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from harness.base.checkout import results_root
 from harness.commands.common import options as shared
 from harness.commands.common.boots import arms_of, bench_of, kernel_of
 from harness.commands.common.dry_run import Estimate, add_dry_run, dominant, print_estimates, total
@@ -111,7 +112,7 @@ def execute(options: argparse.Namespace) -> int:
         raise Misuse(
             "--mail names functions by instructions, which the wall clock does not count", remedy="omit --mail"
         )
-    root, estimates = shared.results_root(options.results), _estimates(options, [it.scenario for it in chosen])
+    root, estimates = results_root(options.results), _estimates(options, [it.scenario for it in chosen])
     if options.dry_run:
         for spec in dict.fromkeys(estimate.spec for estimate in estimates):
             check(spec)

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
+from harness.base.checkout import results_root
 from harness.base.files import write_atomic, writing
 from harness.commands.common.boots import lab_of_host
-from harness.commands.common.options import results_root, tell
+from harness.commands.common.options import tell
 from harness.commands.common.pairs import add_pair, cell_words, runs_of
 from harness.commands.common.windows import figures_by_turn, window_of_cell, with_fields
 from harness.profile.recorded import ProfiledCell, parse_cell

@@ -4,7 +4,7 @@
 import argparse
 from pathlib import Path
 
-from harness.commands.common.options import SCENARIOS, add_arms
+from harness.commands.common.options import add_arms
 from harness.limits.load import load_scenario
 from harness.report.terminal.explain import describe_scenario, steps_of
 from harness.report.terminal.topology import describe_topology
@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     if options.topology or _is_topology(options.name):
         return _show_topology(options)
-    scenario = load_scenario(options.name, search=SCENARIOS)
+    scenario = load_scenario(options.name)
     print(describe_scenario(scenario, tuple(options.arm)))
     if options.steps:
         print(steps_of(scenario, tuple(options.arm)))
@@ -42,9 +42,9 @@ def _show_topology(options: argparse.Namespace) -> int:
 def _is_topology(name: str) -> bool:
     """Whether a name or a file is a topology: scenarios come first. Raises Misuse for a name of neither."""
     try:
-        path = find_scenario(name, search=SCENARIOS)
+        path = find_scenario(name)
     except Misuse:
-        known = [*find_scenarios(SCENARIOS), *(path.stem for path in CATALOGUE.glob("*.yaml"))]
+        known = [*find_scenarios(), *(path.stem for path in CATALOGUE.glob("*.yaml"))]
         if name in known:
             return True
         raise Misuse(

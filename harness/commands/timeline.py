@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     metrics = shared.metrics_of(options, METRICS)
-    scenarios = [load_scenario(name, search=shared.SCENARIOS) for name in options.scenario]
+    scenarios = [load_scenario(name) for name in options.scenario]
     for scenario in scenarios:
         cells(scenario, options.seeds, arms_of(options.arm, scenario, scenarios) or None)
     ready_qemu(Cache.default(), shared.tell)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import inf, log
 from pathlib import Path
 
+from harness.base.checkout import SCENARIOS
 from harness.limits.limits import arm_bound
 from harness.scenario import load
 from harness.scenario.load import Refused
@@ -24,7 +25,7 @@ _ONE = "1"
 _ROUNDING = 1e-9
 
 
-def load_scenario(ref: str, *, search: Path) -> Scenario:
+def load_scenario(ref: str, *, search: Path = SCENARIOS) -> Scenario:
     """As ``harness.scenario.load.load_scenario``; a claim or an arm control that is implied is a mistake too."""
     return load.load_scenario(ref, search=search, check=implied)
 

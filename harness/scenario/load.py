@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.base.checkout import SCENARIOS
 from harness.base.plain import identity
 from harness.scenario import schema
 from harness.scenario.arms import read_arms
@@ -21,13 +22,13 @@ from lab.yaml.fields import NAME, Row, mapping_values
 _NAME_IN_FOLDER = re.compile(rf"{NAME}(/{NAME})*")
 
 
-def find_scenarios(folder: Path) -> dict[str, Path]:
+def find_scenarios(folder: Path = SCENARIOS) -> dict[str, Path]:
     """The scenario files of a folder, without subfolders, by name and sorted. Empty if the folder does not exist."""
     paths = {path.stem: path for path in folder.glob("*.yaml") if re.fullmatch(NAME, path.stem)}
     return dict(sorted(paths.items()))
 
 
-def find_scenario(ref: str, *, search: Path) -> Path:
+def find_scenario(ref: str, *, search: Path = SCENARIOS) -> Path:
     """The file of ``ref``, a name in the folder ``search`` or a path. Raises Misuse."""
     if _NAME_IN_FOLDER.fullmatch(ref) and (named := search / f"{ref}.yaml").is_file():
         return named
@@ -50,7 +51,9 @@ class Refused:
     remedy: str
 
 
-def load_scenario(ref: str, *, search: Path, check: Callable[[Scenario], Iterable[Refused]] = lambda _: ()) -> Scenario:
+def load_scenario(
+    ref: str, *, search: Path = SCENARIOS, check: Callable[[Scenario], Iterable[Refused]] = lambda _: ()
+) -> Scenario:
     """The scenario of that name in the folder ``search``, or at that path.
 
     ``check`` looks at a scenario without mistakes. Raises InputErrors with all mistakes of the file and of its

@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from harness.commands.common.options import SCENARIOS
+from harness.base.checkout import SCENARIOS
 from harness.limits.bottleneck import Bottleneck, bottleneck
 from harness.metrics.occupancy import DiskTime, Held, LoadUse
 from harness.scenario.load import load_scenario

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.commands.common.options import SCENARIOS
+from harness.base.checkout import SCENARIOS
 from harness.limits import bottleneck as precedence_module
 from harness.limits.bottleneck import (
     NOTHING,
@@ -194,7 +194,7 @@ def test_use_is_read_from_what_a_boot_left() -> None:
     ],
 )
 def test_uncounted_links_are_estimated_from_the_bytes_moved(load: str, moved: float, label: str) -> None:
-    of = load_scenario("nvme-multipath-iopolicy", search=SCENARIOS)
+    of = load_scenario("nvme-multipath-iopolicy")
     arm = of.arms["numa"]
     leaves = arm.topology.leaves(of.loads[load].roles["reader"].disk)
     seen = LoadUse(0.9, luns={lun: held(32 // len(leaves)) for lun in leaves})

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import harness.commands
+from harness.base.checkout import SCENARIOS
 from harness.cli import INTERRUPTED, LAB_BROKEN, MISUSE, main
 from harness.commands import GROUPS, CommandWord
 from harness.commands.common import parser
-from harness.commands.common.options import SCENARIOS
 from harness.commands.report import PAGE
 from harness.record.store import PLAN
 from harness.report.terminal.explain import describe_scenario, steps_of
@@ -369,10 +369,10 @@ def test_a_closed_pipe_exits_128() -> None:
     assert process.stderr is not None and b"Traceback" not in process.stderr.read()
 
 
-@pytest.mark.parametrize("name", sorted(find_scenarios(SCENARIOS)))
+@pytest.mark.parametrize("name", sorted(find_scenarios()))
 def test_show_fits_one_screen(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", name]) == 0
-    scenario = load_scenario(name, search=SCENARIOS)
+    scenario = load_scenario(name)
     shown = capsys.readouterr().out
     assert shown == describe_scenario(scenario, ()) + "\n"
     # The arms of a larger scenario fill a screen by themselves.
@@ -391,7 +391,7 @@ def test_show_prints_arms_their_devices_and_their_steps(capsys: pytest.CaptureFi
     assert "\n    └─ p0..3  4 disks: 1G, 50 MB/s, seek 8.5 ms, 7200 rpm\n" in capsys.readouterr().out
     assert main(["show", "shared-queue", "--arm", "shared", "--steps"]) == 0
     shown = capsys.readouterr().out
-    assert steps_of(load_scenario("shared-queue", search=SCENARIOS), ("shared",)) in shown
+    assert steps_of(load_scenario("shared-queue"), ("shared",)) in shown
     script, fio = shown.partition("\narm shared: script\n")[2], shown.partition(".fio\n")[2]
     assert "\n  module target_core_user\n" in script
     assert fio.startswith("  [global]\n")
@@ -402,7 +402,7 @@ def test_list_names_every_scenario_and_every_topology(capsys: pytest.CaptureFixt
     wall = [f"wall/{name}" for name in find_scenarios(SCENARIOS / "wall")]
     assert "wall/irq-affinity" in wall
     named = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert named == [*find_scenarios(SCENARIOS), *wall]
+    assert named == [*find_scenarios(), *wall]
     assert main(["list", "--topologies"]) == 0
     named = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert named == [topology.name for topology in catalogue()]

@@ -8,7 +8,6 @@ import pytest
 
 from harness.cli import main
 from harness.commands.common.dry_run import Estimate, total
-from harness.commands.common.options import SCENARIOS
 from harness.limits.cost import boot_seconds
 from harness.matrix.driver import boots_of
 from harness.record.index import IndexedRun
@@ -54,7 +53,7 @@ def test_a_run_is_only_counted(nothing_here: Path, capsys: pytest.CaptureFixture
     words = ["run", "shared-queue", "--kernel", "debian:6.1", "--results", str(nothing_here), "--dry-run"]
     assert main(words) == EXIT_PASS
     shown = capsys.readouterr()
-    seconds = 8 * boot_seconds(load_scenario("shared-queue", search=SCENARIOS))
+    seconds = 8 * boot_seconds(load_scenario("shared-queue"))
     assert f"1 cell, 8 boots, at most {duration(seconds)} on an idle host, by bounds and windows" in shown.out
     assert "shared-queue: lopsided" in shown.out, "the load that takes most of the time"
     assert shown.err == "blklab: nothing was booted or downloaded\n"
@@ -87,7 +86,7 @@ def test_a_kernel_that_cannot_be_had_is_told_as_the_run_tells_it(
 def test_a_matrix_is_only_counted(nothing_here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["matrix", "shared-queue", "wall/nvme-63-tags", "--results", str(nothing_here), "--dry-run", "--kernels"]
     assert main([*words, "debian:6.1 debian:7.2"]) == EXIT_PASS
-    boots = sum(boots_of(load_scenario(name, search=SCENARIOS), None) for name in words[1:3])
+    boots = sum(boots_of(load_scenario(name), None) for name in words[1:3])
     assert f"4 cells, at most {2 * boots} boots, at most " in capsys.readouterr().out
     assert main([*words, "debian:6.1 debian:7.2", "--shard", "1/2"]) == EXIT_PASS
     assert f"2 cells, at most {boots} boots" in capsys.readouterr().out

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.base.checkout import PAGES
 from harness.cli import main
-from harness.commands.common.options import PAGES
 from harness.judge.cells import Ensemble
 from harness.judge.claims import Judgement
 from harness.judge.verdict import judge, verdict_document

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.base.checkout import SCENARIOS
 from harness.base.plain import identity
 from harness.commands.check.evidence import choose
-from harness.commands.common.options import SCENARIOS
 from harness.metrics.figures import PER_IO
 from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import BAD_BLOCKS
@@ -65,7 +65,7 @@ def test_every_claim_of_a_calibration_is_a_model_or_that_no_block_is_bad(rows: t
 
 
 def test_the_cost_of_an_io_is_measured_for_every_device_elevator_and_engine() -> None:
-    model = load_scenario("io-cost", search=SCENARIOS)
+    model = load_scenario("io-cost")
     elevators = {"null-blk": 4, "scsi-debug": 4, "nvmet-tcp": 2, "dm-stripe": 2, "md-raid1": 2}
     named = ("none", "mq-deadline", "kyber", "bfq")
     wanted = {f"{device}-{elevator}" for device, count in elevators.items() for elevator in named[:count]}

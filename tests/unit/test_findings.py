@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 import pytest
 
-from harness.commands.common.options import SCENARIOS
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict, judge
 from harness.limits.load import load_scenario
@@ -20,7 +19,7 @@ Figures = Mapping[str, Mapping[str, float]]
 
 
 def verdict(name: str, figures: Figures, mutant: str = "") -> Verdict:
-    of = load_scenario(name, search=SCENARIOS)
+    of = load_scenario(name)
     cells = []
     for arm, measured in figures.items():
         found = {(load, "guest", "cpu.idle"): 0.9 for load in of.loads}
@@ -114,7 +113,7 @@ def test_a_lun_s_own_depth_a_mix_of_reads_and_writes_and_data_are_measured(
 
 def sentences(name: str, arm: str, figures: Mapping[tuple[str, str, str], float]) -> list[str]:
     """What the report says of each claim that fails when one arm has these figures."""
-    of = load_scenario(name, search=SCENARIOS)
+    of = load_scenario(name)
     idle = {(load, "guest", "cpu.idle"): 0.9 for load in of.loads}
     cell = CellResult(arm, 1, Status.PASS, figures={**idle, **figures}, digest="d", outcome=Outcome.BYE)
     verdict = judge(of, [cell], seeds=(1,), arms=(arm,))

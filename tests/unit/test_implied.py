@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.commands.common.options import SCENARIOS
+from harness.base.checkout import SCENARIOS
 from harness.judge.cells import CellResult
 from harness.judge.killers import killers
 from harness.judge.verdict import Verdict
@@ -129,7 +129,7 @@ def test_the_loader_refuses_implied_claims_with_their_line(tmp_path: Path) -> No
     path.write_text(text.replace("controls:\n", f"controls:\n{more}"))
     line = path.read_text().splitlines().index(more.rstrip("\n")) + 1
     with pytest.raises(InputErrors) as refused:
-        load_scenario(str(path), search=SCENARIOS)
+        load_scenario(str(path))
     (problem,) = refused.value.problems
     assert (problem.line, "this control holds whenever others of the file do" in problem.message) == (line, True)
 
@@ -137,12 +137,12 @@ def test_the_loader_refuses_implied_claims_with_their_line(tmp_path: Path) -> No
 @pytest.mark.parametrize("folder", ["", "calibration", "selftest", "wall"])
 def test_no_shipped_scenario_has_an_implied_claim(folder: str) -> None:
     for path in find_scenarios(SCENARIOS / folder).values():
-        load_scenario(str(path), search=SCENARIOS)
+        load_scenario(str(path))
 
 
 def test_every_shipped_scenario_has_claims_and_negative_controls() -> None:
     shipped = [
-        load_scenario(str(path), search=SCENARIOS)
+        load_scenario(str(path))
         for path in (path for path in SCENARIOS.rglob("*.yaml") if path.parent.name != "evidence")
     ]
     assert [one.name for one in shipped if not (one.claims and one.controls)] == []
@@ -150,7 +150,7 @@ def test_every_shipped_scenario_has_claims_and_negative_controls() -> None:
 
 @pytest.mark.parametrize("folder", [".", "calibration", "wall"])
 def test_every_shipped_claim_names_what_makes_it_fail(folder: str) -> None:
-    shipped = [load_scenario(str(path), search=SCENARIOS) for path in find_scenarios(SCENARIOS / folder).values()]
+    shipped = [load_scenario(str(path)) for path in find_scenarios(SCENARIOS / folder).values()]
     assert shipped
     assert [f"{one.name}: {claim.that}" for one in shipped for claim in one.claims if not killers(one, claim)] == []
 

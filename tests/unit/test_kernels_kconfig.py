@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.common.options import SCENARIOS
+from harness.base.checkout import SCENARIOS
 from harness.scenario.load import find_scenarios, load_scenario
 from lab.base.errors import CannotJudge, InputErrors, Misuse
 from lab.kernels.build import Toolchain, recipe
@@ -182,7 +182,7 @@ def test_all_mistakes_of_all_headers(tmp_path: Path) -> None:
 
 
 def test_every_mutant_of_a_control_exists_and_every_mutant_has_a_control_or_scenarios() -> None:
-    scenarios = [load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS)]
+    scenarios = [load_scenario(name) for name in find_scenarios()]
     named = {control.mutant for scenario in scenarios for control in scenario.controls if control.mutant}
     known = {name: {file for patch in patches for file in patch.scenarios} for name, patches in catalogue().items()}
     assert named <= known.keys()

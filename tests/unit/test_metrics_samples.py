@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.commands.common.options import SCENARIOS
+from harness.base.checkout import SCENARIOS
 from harness.metrics.figures import figures_of, handled_figures
 from harness.metrics.node import MeasurementError
 from harness.metrics.occupancy import HandlerWindow, Samples, Series, read_handler, read_samples
@@ -290,13 +290,13 @@ def test_what_no_sample_names_is_refused(text: str, says: str) -> None:
 
 def test_a_diagnosis_of_each_arm_is_one_for_every_arm_that_has_what_it_names(tmp_path: Path) -> None:
     text = (SCENARIOS / "null-shared-tags.yaml").read_text()
-    of = load_scenario("null-shared-tags", search=SCENARIOS)
+    of = load_scenario("null-shared-tags")
     named = [sorted({one.ratio.left.path[0] for one in diagnosis.when}) for diagnosis in of.diagnoses]
     assert named[: len(of.arms)] == [[arm] for arm in of.arms]
     path = tmp_path / "null-shared-tags.yaml"
     path.write_text(text.replace("*.together.lun.slow.tags.mean / 32", "*.together.lun.slwo.tags.mean / 32"))
     with pytest.raises(InputErrors, match="no lun of arm mq-deadline: slwo"):
-        load_scenario(str(path), search=SCENARIOS)
+        load_scenario(str(path))
 
 
 def test_series_without_samples_and_windows_of_one_ns() -> None:

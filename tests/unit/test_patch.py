@@ -11,7 +11,6 @@ import pytest
 
 from harness.cli import main
 from harness.commands import patch as command
-from harness.commands.common.options import SCENARIOS
 from harness.limits.load import load_scenario
 from harness.patch.base_mail import base_mail
 from harness.patch.judgement import Effect, Outcomes, SeriesFinding, outcomes
@@ -345,7 +344,7 @@ def test_a_dry_run_of_a_tree_and_of_a_source_that_is_not_here(
     said = capsys.readouterr().out
     assert "touches 1 function: blk_timeout\n" in said and "fair-tags: 1 load executes blk_timeout" in said
     assert "fetch  nothing\nbuild  2 kernels, unless they are in the cache: unknown, unknown\n" in said
-    boots = len(load_scenario("fair-tags", search=SCENARIOS).arms)
+    boots = len(load_scenario("fair-tags").arms)
     assert f"2 cells, {2 * boots} boots, at most " in said
     assert main([*words, "source:6.12"]) == EXIT_PASS
     said = capsys.readouterr().out

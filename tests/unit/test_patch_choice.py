@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from harness.commands.common.options import EXECUTED, SCENARIOS
+from harness.base.checkout import EXECUTED
 from harness.limits.load import load_scenario
 from harness.patch.choice import ScenarioChoice, choice_lines, choose
 from harness.patch.sources import PatchText, Sources, definitions
@@ -157,7 +157,7 @@ def test_the_text_of_a_patch_tells_what_the_source_tells(tree: Path, file: str, 
 
 
 def chosen(tree: Path, executed: Executed, names: Sequence[str]) -> ScenarioChoice:
-    scenarios = [load_scenario(name, search=SCENARIOS) for name in names]
+    scenarios = [load_scenario(name) for name in names]
     return choose(Sources(tree, "HEAD~", "HEAD"), executed, scenarios, catalogue())
 
 
@@ -178,7 +178,7 @@ def test_rare_functions_come_first_and_what_none_executes_is_said(tree: Path) ->
     assert "not observed: blk_timeout, as 3 scenarios were not observed" in text
     assert "fair-tags: 1 load executes __get_tag" in text
     assert "not observed as they are now: waiters, fair-tags, ioprio" in text
-    digests = {name: load_scenario(name, search=SCENARIOS).digest for name in ("waiters", "fair-tags", "ioprio")}
+    digests = {name: load_scenario(name).digest for name in ("waiters", "fair-tags", "ioprio")}
     complete = chosen(tree, Executed("6.12", digests, loads), ("waiters", "fair-tags", "ioprio"))
     assert "no observed load executes: blk_timeout" in choice_lines(complete, 1)
 
@@ -214,12 +214,12 @@ def test_the_list_of_executed_functions_survives_its_file(tmp_path: Path) -> Non
 
 
 def test_arms_in_which_another_plugin_counts_are_not_observed() -> None:
-    counted = load_scenario("scsi-lines", search=SCENARIOS)
+    counted = load_scenario("scsi-lines")
     assert observe(cast(Bench, None), Request(counted, cast(Kernel, None))) == {}
 
 
 def test_a_scenario_that_is_observed_again_replaces_its_loads() -> None:
-    scenario = load_scenario("waiters", search=SCENARIOS)
+    scenario = load_scenario("waiters")
     before = Executed("6.12", {"waiters": "old"}, {"waiters.a.b": frozenset({"f"}), "other.a.b": frozenset({"g"})})
     assert before.outdated([scenario]) == ["waiters"]
     after = before.with_scenario(scenario, {"waiters.c.d": frozenset({"h"})})
@@ -231,8 +231,8 @@ def test_the_shipped_list_is_of_known_scenarios_and_knows_the_block_layer() -> N
     executed = load_executed(EXECUTED)
     assert executed is not None
     names = {load.split(".")[0] for load in executed.loads}
-    assert names <= set(find_scenarios(SCENARIOS))
-    scenarios = {name: load_scenario(name, search=SCENARIOS) for name in names}
+    assert names <= set(find_scenarios())
+    scenarios = {name: load_scenario(name) for name in names}
     for scenario, arm, load in (load.split(".") for load in executed.loads):
         assert arm in scenarios[scenario].arms and load in scenarios[scenario].loads
     every = {load for load in executed.loads if "fair-tags" in load}

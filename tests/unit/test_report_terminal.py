@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.commands.common.options import SCENARIOS
 from harness.judge.cells import CellResult, Ensemble, skipped
 from harness.judge.claims import Judgement
 from harness.judge.verdict import Measurement, Verdict, judge
@@ -194,7 +193,7 @@ def test_more_figures_than_columns_fit_get_a_row_each() -> None:
 
 
 def test_the_flagship_fits_in_forty_lines_of_eighty_columns() -> None:
-    model = load_scenario("shared-queue", search=SCENARIOS)
+    model = load_scenario("shared-queue")
     blocked = {"one-queue-mq-deadline"}
     results, limits = [], []
     for arm in model.arms:
@@ -216,7 +215,7 @@ def test_the_flagship_fits_in_forty_lines_of_eighty_columns() -> None:
 
 
 def test_what_a_busy_cpu_hides_is_said_with_its_figures() -> None:
-    model = load_scenario("shared-queue", search=SCENARIOS)
+    model = load_scenario("shared-queue")
     arm, load = next(iter(model.arms)), model.loads["lopsided"]
     alone = replace(load, roles={"hog": load.roles["hog"]})
 

@@ -380,20 +380,20 @@ def test_mistakes_in_a_huge_file_are_reported_in_bounded_time(line: str, tmp_pat
 
 def test_an_unknown_scenario_gets_a_suggestion() -> None:
     with pytest.raises(Misuse, match="did you mean shared-queue") as caught:
-        load_scenario("shared-qeue", search=SCENARIOS)
+        load_scenario("shared-qeue")
     assert "null-shared-tags" in caught.value.remedy
     with pytest.raises(Misuse, match="does not exist"):
-        load_scenario("./none.yaml", search=SCENARIOS)
+        load_scenario("./none.yaml")
     with pytest.raises(Misuse, match="no scenario"):
-        load_scenario("", search=SCENARIOS)
+        load_scenario("")
     with pytest.raises(Misuse, match="not a regular file"):
-        load_scenario("./", search=SCENARIOS)
+        load_scenario("./")
 
 
 def test_a_scenario_from_any_path(tmp_path: Path) -> None:
     path = tmp_path / "other-name.yaml"
     path.write_text(GOOD)
-    assert load_scenario(str(path), search=SCENARIOS).name == "t"
+    assert load_scenario(str(path)).name == "t"
 
 
 def test_scenarios_of_a_folder_are_found_by_name(tmp_path: Path) -> None:
@@ -405,7 +405,7 @@ def test_scenarios_of_a_folder_are_found_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", find_scenarios(SCENARIOS / "wall"))
 def test_scenarios_of_the_wall_clock_load_on_qemus_controllers(name: str) -> None:
-    scenario = load_scenario(f"wall/{name}", search=SCENARIOS)
+    scenario = load_scenario(f"wall/{name}")
     assert scenario.clock is Clock.WALL
     assert all(arm.topology.emulated for arm in scenario.arms.values())
     assert scenario.teaches

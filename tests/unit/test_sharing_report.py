@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 
 from harness.cli import main
-from harness.commands.common.options import SCENARIOS
 from harness.commands.common.windows import other_turns
 from harness.limits.load import load_scenario
 from harness.metrics.sharing import read_sharing
@@ -276,7 +275,7 @@ def test_counts_that_depend_on_the_length_of_a_turn_are_named() -> None:
 
 
 def test_arms_that_differ_in_the_turn_alone_are_compared() -> None:
-    scenario = load_scenario("null-turns", search=SCENARIOS)
+    scenario = load_scenario("null-turns")
     assert other_turns(scenario, "t1000") == {300: "t300", 3000: "t3000", 100000: "t100000"}
     assert other_turns(scenario, "one-queue") == {}
 

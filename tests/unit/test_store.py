@@ -368,7 +368,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["shared-queue", "null-shared-tags"])
 def test_a_scenario_survives_the_store(tmp_path: Path, name: str) -> None:
-    loaded = load_scenario(name, search=SCENARIOS)
+    loaded = load_scenario(name)
     assert from_plain(Scenario, json.loads(json.dumps(to_plain(loaded)))) == loaded
     run = new_run(tmp_path, loaded, seeds=1)
     stored = load_run(run.path).scenario

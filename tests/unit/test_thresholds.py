@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from harness.base.checkout import SCENARIOS
 from harness.base.files import write_json
-from harness.commands.common.options import SCENARIOS
 from harness.commands.compare import _comparison
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import margin_of

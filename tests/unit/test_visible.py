@@ -251,7 +251,7 @@ def test_only_three_shipped_claims_could_be_hidden_by_what_is_not_meant() -> Non
     """
     hidden: dict[str, set[str]] = {}
     for path in SHIPPED:
-        made = load_scenario(str(path), search=SCENARIOS)
+        made = load_scenario(str(path))
         made = replace(made, meant=(*(made.meant or ()), Unseen.CPU))
         cells = {(arm, 1): CellResult(arm, 1, Status.PASS, figures=Hidden()) for arm in made.arms}
         evidence = Evidence(made, cells, cells)
@@ -266,21 +266,21 @@ def test_only_three_shipped_claims_could_be_hidden_by_what_is_not_meant() -> Non
 def test_the_loader_reads_how_long_the_published_test_ran(tmp_path: Path) -> None:
     """It is part of the digest where it is written, and nothing where it is not."""
     text, path = (SCENARIOS / "fair-tags.yaml").read_text(), tmp_path / "fair-tags.yaml"
-    stock = load_scenario("fair-tags", search=SCENARIOS)
+    stock = load_scenario("fair-tags")
     path.write_text(text.replace("runtime: ", "of: 300s, runtime: "))
-    made = load_scenario(str(path), search=SCENARIOS)
+    made = load_scenario(str(path))
     assert {load.published for load in made.loads.values()} == {300 * SECOND}
     assert {load.published for load in stock.loads.values()} == {0} and made.digest != stock.digest
 
 
 def test_the_key_changes_no_digest(tmp_path: Path) -> None:
     """So boots of before are found again; io-cost means what its two jobs execute."""
-    stock = load_scenario("io-cost", search=SCENARIOS)
+    stock = load_scenario("io-cost")
     assert stock.meant == (Unseen.PARALLEL,)
     path = tmp_path / "io-cost.yaml"
     text = (SCENARIOS / "io-cost.yaml").read_text()
     path.write_text(text.replace("meant: [parallel-jobs]\n", ""))
-    other = load_scenario(str(path), search=SCENARIOS)
+    other = load_scenario(str(path))
     assert (other.meant, other.digest) == ((), stock.digest)
 
 

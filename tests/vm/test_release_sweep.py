@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.common.options import SCENARIOS
+from harness.base.checkout import SCENARIOS
 from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host
 from harness.scenario.load import load_scenario

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.common.options import SCENARIOS
+from harness.base.checkout import SCENARIOS
 from harness.judge import cells as cells_module
 from harness.judge.cells import ENDINGS
 from harness.limits import bottleneck as precedence_module

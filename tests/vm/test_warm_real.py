@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.base.checkout import SCENARIOS
 from harness.base.plain import identity
-from harness.commands.common.options import SCENARIOS
 from harness.run.plan import guest_job
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Arm, Scenario
@@ -103,4 +103,4 @@ def test_a_restored_guest_in_a_selftest(lab: Lab, spec: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", STACKS)
 @pytest.mark.parametrize("spec", KERNELS)
 def test_a_restored_guest_over_a_stack(lab: Lab, spec: str, name: str, tmp_path: Path) -> None:
-    same_bytes(lab, spec, shorter(load_scenario(name, search=SCENARIOS)), tmp_path)
+    same_bytes(lab, spec, shorter(load_scenario(name)), tmp_path)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.markdown import Markdown
 
+from harness.base.checkout import PAGES, SCENARIOS, results_root
 from harness.commands.common import options as shared
 from harness.commands.common.boots import specs
 from harness.commands.common.measuring import FURTHER, add_source, measuring
@@ -48,7 +49,7 @@ from lab.base.errors import Misuse
 from lab.yaml.strict import names, nearest, quoted
 
 _KINDS = ("tree:", "source:")
-_PAGES = {Topic.REPORTS: shared.PAGES / "field-reports.md", Topic.ZOO: shared.PAGES / "zoo.md"}
+_PAGES = {Topic.REPORTS: PAGES / "field-reports.md", Topic.ZOO: PAGES / "zoo.md"}
 """Pages in the repository; the others are written below the results, into evidence/."""
 
 
@@ -86,7 +87,7 @@ def execute(options: argparse.Namespace) -> int:
         raise Misuse(
             f"--source {options.source}: mutants are built from source", remedy="--source source:6.12 or tree:PATH"
         )
-    rows, topics = choose(load_rows(shared.SCENARIOS), options.names)
+    rows, topics = choose(load_rows(SCENARIOS), options.names)
     if options.out and len(topics) > 1:
         raise Misuse("--out names one page", remedy=f"name one topic of {names(topics)}")
     by_topic, codes = {kind: [row for row in rows if row.topic is kind] for kind in Topic}, []
@@ -136,7 +137,7 @@ def page_of(topic: Topic, options: argparse.Namespace) -> Path | None:
     chosen: Path | None = options.out
     if chosen or any(name not in [*Topic] for name in options.names):
         return chosen
-    return _PAGES.get(topic) or shared.results_root(options.results) / "evidence" / f"{topic}.md"
+    return _PAGES.get(topic) or results_root(options.results) / "evidence" / f"{topic}.md"
 
 
 _Rows = Mapping[Topic, Sequence[EvidenceRow]]
@@ -146,7 +147,7 @@ def _page(topic: Topic, rows: _Rows, options: argparse.Namespace) -> EvidencePag
     """Raises Misuse when nothing was measured, and what boots raise."""
     if topic is Topic.NOISE:
         return EvidencePage(noise.page(RehearsalPlan()))
-    own, store = rows[topic], Store(shared.results_root(options.results))
+    own, store = rows[topic], Store(results_root(options.results))
     scores = _scores(topic, own, options, store)
     if not any(it.run for it in scores):
         reasons = "; ".join(dict.fromkeys(it.judgement.reason for it in scores)) or "no run is stored"
@@ -156,7 +157,7 @@ def _page(topic: Topic, rows: _Rows, options: argparse.Namespace) -> EvidencePag
             return pages.controls_page(own, scores, options.source)
         case Topic.ZOO:
             pairs = null_pairs(scores, _measure(options, FOLDER), evidence())
-            return zoo_page(own, scores, [*islice(pairs, options.pairs)], load_out_of_scope(shared.SCENARIOS))
+            return zoo_page(own, scores, [*islice(pairs, options.pairs)], load_out_of_scope(SCENARIOS))
         case Topic.CLOCKS:
             wall = [row for row in rows[Topic.CONTROLS] if row.scenario.clock is Clock.WALL]
             return pages.clocks_page(scores, score_newest(wall, store, built=False))

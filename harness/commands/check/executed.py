@@ -4,8 +4,9 @@
 import argparse
 from pathlib import Path
 
+from harness.base.checkout import EXECUTED
 from harness.commands.common.boots import bench_of, every_scenario, kernel_of
-from harness.commands.common.options import EXECUTED, SCENARIOS, add_arms, add_jobs, add_results, kernel_spec, tell
+from harness.commands.common.options import add_arms, add_jobs, add_results, kernel_spec, tell
 from harness.limits.load import load_scenario
 from harness.run.plan import Request
 from harness.studies.executed import Executed, load_executed, observe, save_executed
@@ -29,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    named = [load_scenario(name, search=SCENARIOS) for name in options.scenarios] or every_scenario()
+    named = [load_scenario(name) for name in options.scenarios] or every_scenario()
     bench, kernel = bench_of(options, FOLDER), kernel_of(options.kernel)
     known = load_executed(options.out)
     executed = known if known and known.kernel == kernel.origin else Executed(kernel.origin, {}, {})

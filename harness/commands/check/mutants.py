@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    chosen = [load_scenario(name, search=shared.SCENARIOS) for name in options.scenarios]
+    chosen = [load_scenario(name) for name in options.scenarios]
     bench = bench_of(options, FOLDER)
     source = named_source(options.source, Cache.default(), shared.tell)
     if source is None:

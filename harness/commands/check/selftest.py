@@ -4,8 +4,9 @@
 import argparse
 from dataclasses import replace
 
+from harness.base.checkout import SCENARIOS
 from harness.commands.common.boots import bench_of, kernel_of
-from harness.commands.common.options import SCENARIOS, add_each_kernel, add_results, kernels_of
+from harness.commands.common.options import add_each_kernel, add_results, kernels_of
 from harness.limits.load import load_scenario
 from harness.run.bench import unwatched
 from harness.scenario.load import find_scenarios

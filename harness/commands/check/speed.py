@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from harness.commands.common.options import CHECKOUT, add_kernel, number, tell
+from harness.base.checkout import CHECKOUT
+from harness.commands.common.options import add_kernel, number, tell
 from harness.commands.common.parser import build_parser
 from harness.commands.common.several import scenarios_of
 from harness.report import markdown

@@ -3,6 +3,7 @@
 
 import argparse
 
+from harness.base.checkout import PAGES, SCENARIOS
 from harness.base.files import write_json
 from harness.commands.common import options as shared
 from harness.commands.common.boots import kernel_of
@@ -43,8 +44,8 @@ def _several(scenario: Scenario) -> bool:
 
 
 def execute(options: argparse.Namespace) -> int:
-    regressions = load_zoo(shared.SCENARIOS)
-    known = {sample.scenario.name: sample for sample in samples(regressions, shared.SCENARIOS)}
+    regressions = load_zoo(SCENARIOS)
+    known = {sample.scenario.name: sample for sample in samples(regressions, SCENARIOS)}
     for name in options.scenarios:
         if name not in known:
             raise Misuse(f"thresholds do not use {name}{nearest(name, known)}", remedy=f"one of {names(known)}")
@@ -56,10 +57,10 @@ def execute(options: argparse.Namespace) -> int:
     if options.scenarios:
         return EXIT_PASS
     kernel = kernel_of(options.source).release
-    virtual = [one for one in shipped_scenarios(shared.SCENARIOS) if one.clock is Clock.VIRTUAL and not _several(one)]
+    virtual = [one for one in shipped_scenarios(SCENARIOS) if one.clock is Clock.VIRTUAL and not _several(one)]
     claims = claim_moves(measure, (options.source, *FURTHER.split()), virtual)
     write_json(DATA, document(kinds, claims, kernel))
-    page = shared.PAGES / "thresholds.md"
+    page = PAGES / "thresholds.md"
     releases = ", ".join((kernel, *(kernel_of(spec).release for spec in SEVERAL)))
     measured_on = f"Kernels: {releases}. QEMU {find_qemu().version_text}"
     text = threshold_page(kinds, chosen, measured_on, "blklab check thresholds")

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import NoReturn, TypeVar
 
-from harness.commands.common.options import EXECUTED, SCENARIOS, results_root, tell
+from harness.base.checkout import EXECUTED, results_root
+from harness.commands.common.options import tell
 from harness.limits.load import load_scenario
 from harness.patch.choice import CodeChange, ScenarioChoice, choose
 from harness.record.store import RunFolder, Store
@@ -61,7 +62,7 @@ def kernel_again(run: RunFolder) -> Kernel:
 
 def scenario_of(options: argparse.Namespace, *, claims: bool = False) -> Scenario:
     """The scenario, which has the arms that are named. ``claims``: one that makes none is a Misuse."""
-    scenario = load_scenario(options.scenario, search=SCENARIOS)
+    scenario = load_scenario(options.scenario)
     cells(scenario, options.seeds, options.arm or None)
     if claims and not scenario.claims:
         raise Misuse(f"{scenario.name} makes no claim", remedy="add a claim and a negative control")
@@ -76,7 +77,7 @@ def arms_of(asked: Sequence[str], scenario: Scenario, scenarios: Sequence[Scenar
 
 def every_scenario() -> list[Scenario]:
     """Those of the virtual clock."""
-    return [load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS)]
+    return [load_scenario(name) for name in find_scenarios()]
 
 
 def chosen_by(change: CodeChange, scenarios: Sequence[Scenario]) -> ScenarioChoice:

@@ -8,7 +8,7 @@ from os.path import relpath
 
 import shtab
 
-from harness.commands.common.options import SCENARIOS, WALL, results_root
+from harness.base.checkout import WALL, results_root
 from harness.commands.common.parser import PROGRAM
 from harness.limits.load import load_scenario
 from harness.record.store import LATEST
@@ -22,7 +22,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def _scenarios(_: Sequence[str]) -> Iterable[str]:
-    return [*find_scenarios(SCENARIOS), *(f"{WALL.name}/{name}" for name in find_scenarios(WALL))]
+    return [*find_scenarios(), *(f"{WALL.name}/{name}" for name in find_scenarios(WALL))]
 
 
 def _topologies(_: Sequence[str]) -> Iterable[str]:
@@ -40,7 +40,7 @@ def _arms(words: Sequence[str]) -> Iterator[str]:
     for word in words:
         if word in known or word.endswith(".yaml"):
             with suppress(BlklabError):
-                yield from load_scenario(word, search=SCENARIOS).arms
+                yield from load_scenario(word).arms
 
 
 def _runs(_: Sequence[str]) -> Iterable[str]:

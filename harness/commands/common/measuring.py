@@ -5,8 +5,9 @@ import argparse
 from collections.abc import Sequence
 from functools import cache as remembered
 
+from harness.base.checkout import results_root
 from harness.commands.common.boots import bench_of, kernel_of
-from harness.commands.common.options import kernel_spec, results_root, tell
+from harness.commands.common.options import kernel_spec, tell
 from harness.record.store import RunFolder, Store
 from harness.run.plan import Request
 from harness.scenario.model import Scenario

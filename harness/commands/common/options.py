@@ -16,17 +16,7 @@ from lab.base.units import parse_size, printable
 from lab.kernels.resolve import demand
 from lab.yaml.strict import nearest
 
-CHECKOUT = Path(__file__).resolve().parents[3]
-SCENARIOS = CHECKOUT / "scenarios"
-WALL = SCENARIOS / "wall"
-EXECUTED = SCENARIOS / "executed.json"
-PAGES = CHECKOUT / "docs" / "results"
 MOST_SEEDS = 64
-
-
-def results_root(chosen: str | None) -> Path:
-    """The folder of all runs: the chosen one, else $BLKLAB_RESULTS, else results/ of the checkout."""
-    return Path(chosen or os.environ.get("BLKLAB_RESULTS") or CHECKOUT / "results")
 
 
 def write_page(path: Path, text: str) -> None:

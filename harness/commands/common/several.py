@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rich.text import Text
 
-from harness.commands.common.options import SCENARIOS, add_scenario, results_root
+from harness.base.checkout import results_root
+from harness.commands.common.options import add_scenario
 from harness.judge.cells import exit_code_of
 from harness.judge.verdict import Verdict
 from harness.limits.load import load_scenario
@@ -57,7 +58,7 @@ def scenarios_of(options: argparse.Namespace) -> list[NamedScenario]:
 
 
 def _load(ref: str) -> Scenario:
-    return load_scenario(ref, search=SCENARIOS)
+    return load_scenario(ref)
 
 
 def _failed(options: argparse.Namespace) -> dict[str, str]:

@@ -6,7 +6,8 @@ import argparse
 from rich.table import Table
 from rich.text import Text
 
-from harness.commands.common.options import add_results, kept_bytes, mib, number, results_root, tell
+from harness.base.checkout import results_root
+from harness.commands.common.options import add_results, kept_bytes, mib, number, tell
 from harness.record.index import FILE, IndexedRun, indexed_runs
 from harness.record.retention import plan_pruning, prune
 from harness.report.format import STYLES, duration, plural

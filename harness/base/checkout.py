@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Folders and files of the checkout, from which blklab runs."""
+
+import os
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SCENARIOS = CHECKOUT / "scenarios"
+WALL = SCENARIOS / "wall"
+EXECUTED = SCENARIOS / "executed.json"
+PAGES = CHECKOUT / "docs" / "results"
+
+
+def results_root(chosen: str | None) -> Path:
+    """The folder of all runs: the chosen one, else $BLKLAB_RESULTS, else results/ of the checkout."""
+    return Path(chosen or os.environ.get("BLKLAB_RESULTS") or CHECKOUT / "results")
