@@ -13,7 +13,7 @@ from harness.commands.common.output import surroundings
 from harness.record.judging import judge_run
 from harness.record.matrices import load_matrix
 from harness.record.store import RunFolder, Store, load_run
-from harness.report.page.run import run_page
+from harness.report.page import run_page
 from harness.studies.overview.collection import newest, of_matrix, of_runs
 from harness.studies.overview.set import set_page
 from lab.base.errors import EXIT_PASS, Misuse

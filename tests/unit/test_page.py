@@ -19,11 +19,10 @@ from harness.noise import Interval
 from harness.record.judging import judge_run, results_of
 from harness.record.matrices import MatrixCell, MatrixRecord, new_matrix
 from harness.record.store import KernelFacts, RunFolder, Store, with_checksums
-from harness.report.drawing.boxes import Box, BoxTree, branches
-from harness.report.drawing.chart import Axis, StripRow, fitting, logarithmic, strip
-from harness.report.page.charts import distribution, figure_rows, latency_charts
-from harness.report.page.render import kind
-from harness.report.page.run import run_page
+from harness.report.charts import Axis, StripRow, fitting, logarithmic, strip
+from harness.report.html import kind
+from harness.report.page import distribution, figure_rows, latency_charts, run_page
+from harness.report.topology import Box, BoxTree, branches
 from harness.scenario.model import Bound, Clock, KnownFailure, Status
 from harness.studies.overview.collection import JudgedRun, heat_rows, margin, newest, of_matrix
 from harness.studies.overview.set import compared, entries
@@ -339,7 +338,7 @@ def test_the_page_is_opened_or_its_path_said(
 
 @pytest.mark.parametrize("status", list(Status))
 def test_every_status_has_a_mark_and_a_colour(status: Status) -> None:
-    templates = Path(__file__).parents[2] / "harness" / "report" / "page" / "templates"
+    templates = Path(__file__).parents[2] / "harness" / "report" / "templates"
     assert f'id="mark-{kind(status)}"' in (templates / "base.html").read_text()
     assert f".{kind(status)} {{ color:" in (templates / "style.css").read_text()
 
@@ -412,9 +411,9 @@ def test_the_drawing_has_the_use_of_each_part() -> None:
         hosts={name: Held(topology.hbas[name].can_queue / 2, {}) for name in topology.hbas},
     )
     boxes = {box.title: box for branch in branches(topology, {"all": use}) for box in every_box(branch)}
-    assert [meter.words for meter in boxes["mpt0"].meters] == ["50 %"]
-    assert [meter.words for meter in boxes["pcie0"].meters] == ["97 %"]
-    assert any(meter.words == "28 %, most 100 %" for box in boxes.values() for meter in box.meters)
+    assert [meter.text for meter in boxes["mpt0"].meters] == ["50 %"]
+    assert [meter.text for meter in boxes["pcie0"].meters] == ["97 %"]
+    assert any(meter.text == "28 %, most 100 %" for box in boxes.values() for meter in box.meters)
     assert all(not box.meters for branch in branches(topology) for box in every_box(branch))
 
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from fractions import Fraction
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -115,7 +116,7 @@ def test_a_page_has_no_script_and_needs_no_network(page: str) -> None:
 
 def test_the_page_shows_what_only_one_side_has_and_no_markup_of_functions() -> None:
     page = differential_page(profile(BEFORE), profile(AFTER))
-    outlined = re.findall(r"<title>(\w+): ([^<]*) instructions per I/O</title><rect[^>]*class=\"only\"", page)
+    outlined = re.findall(r'<rect class="only"[^>]*><title>(\w+): (.*?) instructions per I/O</title>', unescape(page))
     assert ("plug", "32 -> 0 (-32)") in outlined
     assert ("schedule", "0 -> 60 (+60)") in outlined
     assert "submit" not in dict(outlined)

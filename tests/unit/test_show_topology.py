@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.report.drawing.boxes import branches
-from harness.report.terminal.topology import describe_topology
+from harness.report.topology import branches, describe_topology
 from lab.topology.limits import crossings
 from lab.topology.load import load_topology
 from lab.topology.model import Topology

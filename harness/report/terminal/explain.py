@@ -8,7 +8,7 @@ from harness.limits.cost import SHORT, LoadCost
 from harness.noise import stopping_rule
 from harness.report.format import duration, plural
 from harness.report.terminal.cost import dominant
-from harness.report.terminal.topology import tree
+from harness.report.topology import tree
 from harness.run.plan import guest_job
 from harness.scenario.model import Arm, Claim, Clock, Control, Load, Role, Scenario
 from lab.base.errors import Misuse

@@ -13,7 +13,7 @@ from harness.record.judging import Altered, judge_run
 from harness.record.matrices import MatrixRecord
 from harness.record.store import KernelFacts, RunFolder, Store, load_run
 from harness.report.format import figure, plural, severity
-from harness.report.page.render import Values
+from harness.report.html import Values
 from harness.scenario.model import Bound, Status
 from harness.studies.timeline.sweep import Sweep, label
 from lab.base.errors import Misuse

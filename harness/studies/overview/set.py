@@ -12,9 +12,9 @@ from harness.judge.comparison import Difference, kind_of
 from harness.judge.thresholds import LARGE
 from harness.judge.verdict import SHOWN_METRIC
 from harness.metrics.figures import PER_IO
-from harness.report.drawing.chart import StripRow, strip
+from harness.report.charts import StripRow, strip
 from harness.report.format import figure, reported, severity, spread, time_words, value
-from harness.report.page.render import MUST_BE, Values, render
+from harness.report.html import MUST_BE, Values, render
 from harness.report.words import LEGEND, against
 from harness.scenario.model import Claim, Clock, Scenario, Status
 from harness.studies.overview.collection import NEAR, Collection, CollectionCell, Column, JudgedRun, heat_rows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From values to HTML. All values are escaped."""
+"""From values to self-contained HTML: no script, nothing from the network, and all values escaped."""
 
 from functools import cache
 from importlib.resources import files
@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.judge.claims import XFAIL, XPASS
-from harness.report.drawing.svg import px
+from harness.report.charts import px
 from harness.scenario.model import Status
 from lab.base.units import printable
 
@@ -35,7 +35,7 @@ def render(template: str, **values: Any) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("harness.report.page"),
+        loader=PackageLoader("harness.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -52,5 +52,5 @@ def kind(word: object) -> str:
 
 @cache
 def _style() -> Markup:
-    text = files("harness.report.page").joinpath("templates/style.css").read_text(encoding="utf-8")
+    text = files("harness.report").joinpath("templates/style.css").read_text(encoding="utf-8")
     return Markup(text)  # noqa: S704 - of this program alone

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The page of one run; that of many is in ``harness.studies.overview``."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.judge.cells import CellResult, Ensemble, ensemble_of
+from harness.judge.claims import EntryVerdict
+from harness.judge.verdict import Verdict
+from harness.limits.bottleneck import by_role
+from harness.metrics.figures import PER_IO
+from harness.metrics.node import MeasurementError
+from harness.metrics.occupancy import LoadUse, Samples, Series, held_series, mean_use, read_samples, read_use
+from harness.record.store import PlannedCell, RunFolder
+from harness.report import charts
+from harness.report.charts import FEW_LINES, SLOWEST, Distribution, Occupancy, StripRow, strip
+from harness.report.format import figure, incidents, limits, plural, reported, severity, spread, time_words, value
+from harness.report.html import MUST_BE, Values, render
+from harness.report.topology import branches, stack_boxes
+from harness.report.words import LEGEND, Surroundings, against, conclusion, method, settings_words, state
+from harness.scenario.model import Arm, Clock, Load, Scenario, Status
+from lab.base.record import BootRecord, Outcome
+
+
+@dataclass(frozen=True)
+class RecordedLoad:
+    """``use`` is the mean over all windows of the boots; ``samples`` are those of the first window of ``seed``."""
+
+    arm: Arm
+    load: Load
+    use: LoadUse
+    samples: Samples
+    seed: int
+
+
+def recorded(run: RunFolder) -> Iterator[RecordedLoad]:
+    """Each load of each arm whose use was recorded in all boots that ended well."""
+    for arm in run.scenario.arms.values():
+        boots = list(_boots(run, arm))
+        for load in run.scenario.loads.values() if boots else ():
+            try:
+                windows = load.windows(run.scenario.windows)
+                uses = [read_use(record.files, arm.topology, window) for _, record in boots for window in windows]
+                seed, first = boots[0]
+                name = f"{windows[0].name}.samples.json"
+                samples = read_samples(first.files[name], name)
+            except MeasurementError:
+                continue
+            yield RecordedLoad(arm, load, mean_use(uses), samples, seed)
+
+
+def _boots(run: RunFolder, arm: Arm) -> Iterator[tuple[int, BootRecord]]:
+    for cell in run.facts.cells:
+        record = run.boot(cell) if cell.arm == arm.name and not cell.skip and not cell.repeat else None
+        if record is not None and record.outcome is Outcome.BYE:
+            yield cell.seed, record
+
+
+PERCENTILES = ("p50", "p90", "p99", "p99.9")
+_TAIL, _TAIL_NEEDS = "p99.9", 1000
+"""With fewer I/Os this percentile is just the maximum."""
+_NONE = "-"
+_MEGA = 1e6
+_DIGEST = 16
+_SCENARIO = 2
+"""The word of ``blklab run SCENARIO`` that names it."""
+
+
+def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
+    """HTML. Raises Misuse when a run cannot be read."""
+    loads = list(recorded(run))
+    claims, controls = _entries(verdict.claims, "expected"), _entries(verdict.controls, MUST_BE)
+    values = {
+        "claims": claims,
+        "controls": controls,
+        "reproductions": list(_reproductions(verdict)),
+        "incidents": [*incidents(verdict.incidents), *incidents(verdict.base_incidents, "BASE kernel: ")],
+        "measured": list(figure_rows(verdict, exact=run.scenario.clock is Clock.VIRTUAL)),
+        "bottlenecks": by_role(around.bottlenecks),
+        "latency": list(latency_charts(run.scenario, verdict.cells)),
+        "occupancy": list(occupancy_charts(loads)),
+        "topologies": list(_topologies(run.scenario, loads)),
+        "cells": list(_cells(run, verdict)),
+        "how": list(method(run.scenario, verdict, around)),
+    }
+    return render(
+        "run.html",
+        scenario=run.scenario,
+        facts=run.facts,
+        verdict=verdict,
+        conclusion=conclusion(verdict),
+        unmet=[row for row in (*claims, *controls) if severity(row["word"]) <= severity(Status.DONE)],
+        seeds=plural(len(verdict.seeds), "seed"),
+        base=around.base,
+        noisy=run.scenario.clock is Clock.WALL,
+        legend=LEGEND,
+        scaled=_scale(run.scenario),
+        command=shlex.join(run.facts.command),
+        percentiles=PERCENTILES,
+        parts=[{"anchor": anchor, "name": name} for key, anchor, name in _PARTS if values[key]],
+        **values,
+    )
+
+
+_PARTS = (
+    ("incidents", "incidents", "Not measured"),
+    ("claims", "claims", "Claims"),
+    ("controls", "controls", "Negative controls"),
+    ("reproductions", "report", "Field report"),
+    ("measured", "measured", "Measured"),
+    ("bottlenecks", "limits", "Limits"),
+    ("latency", "latency", "Latency"),
+    ("occupancy", "time", "Over time"),
+    ("topologies", "topology", "Topology"),
+    ("cells", "repeat", "Repeat"),
+    ("how", "how", "How"),
+)
+"""Parts of the page in their order: a value, its anchor, its name."""
+
+
+def _scale(scenario: Scenario) -> str:
+    scales = sorted({arm.topology.scale for arm in scenario.arms.values()} - {1})
+    if not scales:
+        return ""
+    times = ", ".join(map(str, scales))
+    return (
+        f"The model is {times} times slower than the hardware: absolute figures are the lab's, ratios are what counts."
+    )
+
+
+def _topologies(scenario: Scenario, loads: Sequence[RecordedLoad]) -> Iterator[Values]:
+    """A tree for each arm, with the use by all of its loads; one for all arms where no use was recorded."""
+    arms = {load.arm.name: load.arm for load in loads}
+    for arm in arms.values() or list(scenario.arms.values())[:1]:
+        topology, settings = arm.topology, settings_words(arm)
+        uses = {load.load.name: load.use for load in loads if load.arm.name == arm.name}
+        heading = f"{topology.name}{' under' if loads else ', as'} arm {arm.name}{'' if loads else ' has it'}"
+        stacks, ways = list(stack_boxes(topology)), branches(topology, uses)
+        yield {"heading": heading + (f" ({settings})" if settings else ""), "stacks": stacks, "branches": ways}
+
+
+def _entries(entries: Iterable[EntryVerdict], wish: str) -> list[Values]:
+    """Claims or controls, failures first; ``word`` is what it does."""
+    rows = []
+    for entry in sorted(entries, key=lambda entry: severity(entry.word)):
+        judgement, shown, drawn = entry.judgement, "not measured", None
+        if judgement is not None:
+            row = StripRow("", judgement.ensemble, judgement.interval)
+            shown, drawn = value(judgement), strip(entry.that, [row], entry.entry.expect, wish=wish)
+        does, must = state(entry)
+        sentence = "" if wish == MUST_BE and entry.word == Status.PASS else entry.says
+        more = {"expect": f"{wish} {entry.expect}", "ratio": entry.ratio, "sentence": sentence, "strip": drawn}
+        rows.append({"word": does, "must": f"must {must}", "that": entry.text, "value": shown, **more})
+    return rows
+
+
+def _reproductions(verdict: Verdict) -> Iterator[Values]:
+    for told in verdict.reproductions:
+        shown = "not measured" if told.ensemble is None else spread(told.ensemble)
+        report = reported(told.reported, told.in_words)
+        off = "" if told.off is None else f"{100 * told.off:+.1f} % from the report's {report}. "
+        words = f"Report: {report}. " if told.reported is None else ""
+        drawn = strip(told.that, [StripRow("", told.ensemble)], reported=told.reported)
+        more = {"expect": "", "ratio": told.ratio.text, "sentence": words + off + (told.because or told.reason)}
+        yield {"word": "", "must": "", "that": told.that, "value": shown, **more, "strip": drawn}
+
+
+def _cells(run: RunFolder, verdict: Verdict) -> Iterator[Values]:
+    """``lines`` repeat a boot: with blklab, and without."""
+    results = {(cell.arm, cell.seed): cell for cell in verdict.cells}
+    for cell in run.facts.cells:
+        result = results.get((cell.arm, cell.seed))
+        if result is None:
+            # The rule of the wall clock ended the run before this one.
+            continue
+        digest = (result.digest or "")[:_DIGEST]
+        lines, status = tuple(_lines(run, cell)), str(result.status)
+        yield {**vars(cell), "status": status, "lines": lines, "digest": digest or "-"}
+
+
+def _lines(run: RunFolder, cell: PlannedCell) -> Iterator[str]:
+    facts = run.facts
+    named = facts.command[_SCENARIO] if len(facts.command) > _SCENARIO else facts.scenario
+    words = ["blklab", "run", named, "--kernel", facts.kernel.spec]
+    words += ["--base", facts.base.spec] if facts.base else []
+    yield shlex.join([*words, "--arm", cell.arm, "--seeds", str(cell.seed)])
+    if cell.boot and (run.path / "boots" / cell.boot / "repeat.sh").is_file():
+        yield f"sh boots/{cell.boot}/repeat.sh"
+
+
+def figure_rows(verdict: Verdict, *, exact: bool) -> Iterator[Values]:
+    """``share`` is the IOPS in per cent of the highest; ``rows`` the rows of an arm, 0 in all but its first."""
+    most = max((row.iops.median for row in verdict.measured), default=0.0)
+    arm = ""
+    for row in verdict.measured:
+        rows = 0 if row.arm == arm else sum(other.arm == row.arm for other in verdict.measured)
+        arm = row.arm
+        name = row.load, row.role
+        metrics = ("bw", "lat.mean", "lat.p99", "lat.max", PER_IO)
+        bw, mean, p99, slowest, cost = (ensemble_of(verdict.cells, row.arm, (*name, metric)) for metric in metrics)
+        # Fewer than 1 % of the I/Os then take longer than the mean, and the largest shows how much longer.
+        skewed = mean and p99 and slowest and mean.median > p99.median
+        yield {
+            "arm": row.arm,
+            "rows": rows,
+            "load": row.load,
+            "role": row.role,
+            "iops": figure(row.iops.median),
+            "range": limits(row.iops),
+            "share": 100 * row.iops.median / most if most else 0.0,
+            "base": figure(row.base.median) if row.base else _NONE,
+            "against": against(row.iops, row.base, exact=exact),
+            "bw": f"{bw.median / _MEGA:.3g}" if bw else _NONE,
+            "mean": time_words(mean.median) if mean else _NONE,
+            "skewed": f"above p99: the slowest I/O took {time_words(slowest.median)}" if skewed and slowest else "",
+            "p99": time_words(p99.median) if p99 else _NONE,
+            "cost": time_words(cost.median) if cost else _NONE,
+        }
+
+
+def latency_charts(scenario: Scenario, cells: Sequence[CellResult]) -> Iterator[Values]:
+    """The latency of each role of each load; ``rows`` has the recorded percentiles of each arm as text."""
+    for load in scenario.loads.values():
+        for role in load.roles:
+            every = {arm: distribution(cells, arm, load.name, role) for arm in scenario.arms}
+            drawn = {arm: percentiles for arm, percentiles in every.items() if "p50" in percentiles}
+            rows = {
+                arm: {name: _times(percentiles[name]) for name in (*PERCENTILES, SLOWEST) if name in percentiles}
+                for arm, percentiles in drawn.items()
+            }
+            labels = {arm: ", ".join(f"{name} {text}" for name, text in row.items()) for arm, row in rows.items()}
+            if drawn:
+                svg = charts.latency(f"Latency of {role} under load {load.name}", drawn, labels)
+                yield {"load": load.name, "role": role, "rows": rows, "svg": svg}
+
+
+def distribution(cells: Sequence[CellResult], arm: str, load: str, role: str) -> Distribution:
+    """Percentiles of the whole latency, with submission; empty if fio counted nothing, or reads and writes apart."""
+    by_name: dict[str, dict[int, float]] = {}
+    for cell in cells:
+        few = cell.figures.get((load, role, "total_ios"), 0.0) < _TAIL_NEEDS
+        for name in (*PERCENTILES, SLOWEST):
+            value = cell.figures.get((load, role, f"lat.{name}"))
+            if cell.arm == arm and value and not (few and name == _TAIL):
+                by_name.setdefault(name, {})[cell.seed] = value
+    return {name: Ensemble(values) for name, values in by_name.items()}
+
+
+def _times(ensemble: Ensemble) -> str:
+    low, high = time_words(ensemble.low), time_words(ensemble.high)
+    return time_words(ensemble.median) + (f" [{low} .. {high}]" if low != high else "")
+
+
+def occupancy_charts(loads: Sequence[RecordedLoad]) -> Iterator[Values]:
+    """Tags held over the window: ``lines`` are the names of the lines, in the order of their styles."""
+    for load in loads:
+        series = load.samples.series
+        hosts = {name: series.get(f"host_busy[{name}]") for name in load.use.hosts}
+        luns = {f"LUN {name}": series.get(held_series(load.arm.topology, name)) for name in load.use.luns}
+        held = Occupancy(_counted(hosts), _counted(luns), _tag_limits(load), load.samples.ended - load.samples.began)
+        if held.hosts or held.luns:
+            heading = f"{load.arm.name}.{load.load.name}"
+            title = f"Tags held over the window of {heading}, seed {load.seed}"
+            svg = held.svg(title, f"seconds of the window, seed {load.seed}")
+            yield {"heading": heading, "lines": held.lines, "note": held.note, "svg": svg}
+
+
+def _counted(series: Mapping[str, Series | None]) -> dict[str, Series]:
+    return {name: each for name, each in series.items() if each and each.count}
+
+
+def _tag_limits(load: RecordedLoad) -> list[tuple[int, str]]:
+    """The distinct limits of the hosts, and of SCSI LUNs if each is drawn."""
+    topology = load.arm.topology
+    hosts = {topology.hbas[topology.luns[lun].hba] for lun in load.use.luns}
+    limits = {hba.can_queue: f"can_queue {hba.can_queue}" for hba in hosts}
+    if len(load.use.luns) + len(hosts) <= FEW_LINES:
+        limits = {hba.cmd_per_lun: f"cmd_per_lun {hba.cmd_per_lun}" for hba in hosts} | limits
+    return sorted(limits.items())
