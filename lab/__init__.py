@@ -8,13 +8,13 @@ yaml       strict YAML with positions, and typed fields
 topology   topologies: model, catalogue, graph, limits
 kernels    from a spec to a kernel (resolve), its values (model, release, ranges), sources, mutants
 native     the C programs and libraries, built and cached
-session    prepare and run a boot; profile: the same with instructions counted; kit: repeat it without blklab;
-           warm: snapshots of guests that wait for their job
+session    prepare and run a boot; observers: plugins that count in it; symbols: where its kernel's functions are;
+           kit: repeat it without blklab; warm: snapshots of guests that wait for their job
 shell      a guest to log in to
 guest      payload and steps only
 qemu       probe, clock and kvm only: what this host's QEMU is and can do
 realise    recipe, capability, in_qemu.hardware and in_qemu.inventory only: what a topology requires and what it shows
 
-Everything else is internal: packages, observe, and the rest of guest, qemu and realise. A contract of import-linter
-holds the harness to this list (pyproject.toml).
+Everything else is internal: packages, observe, plugin, and the rest of guest, qemu and realise. A contract of
+import-linter holds the harness to this list (pyproject.toml).
 """

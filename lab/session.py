@@ -29,6 +29,7 @@ from lab.native.programs import Steady, steady
 from lab.observe import Observer
 from lab.packages import lock, tools
 from lab.packages.store import read_pin
+from lab.plugin import Plugin
 from lab.qemu import snapshot
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.clock import Clock, VirtualClock
@@ -89,11 +90,11 @@ class GuestLoad:
 class Job:
     """What a guest does after set-up.
 
-    ``queue`` applies to every LUN. ``pause`` is the rest before each load and ``phase`` is added to
-    it, both in nanoseconds. ``labels`` go into the fingerprint and nowhere else. ``inject`` names a
-    fault of ``lab.guest.steps.device.FAULTS`` that strikes in the middle of the first load.
-    ``trace`` are ftrace events to record during each load; the figures of a traced boot are not valid. ``cgroups``
-    are those of roles. ``before`` are steps between set-up and the first load, ``after`` those behind the last one.
+    ``queue`` applies to every LUN. ``pause`` is the rest before each load and ``phase`` is added to it, both in
+    nanoseconds. ``labels`` go into the fingerprint and nowhere else. ``inject`` names a fault of
+    ``lab.guest.steps.device.FAULTS`` in the middle of the first load. ``trace`` are ftrace events to record during each
+    load; the figures of a traced boot are not valid. ``cgroups`` are those of roles. ``before`` are steps before the
+    first load, ``after`` those behind the last one.
     """
 
     queue: Mapping[str, str]
@@ -192,8 +193,8 @@ def watch_of(topology: Topology, load: GuestLoad) -> Sampling | None:
 class PreparedJob:
     """A job that is ready to boot. Two boots with the same ``fingerprint`` must have the same digest.
 
-    ``plugin`` observes the guest from within QEMU and is not in the fingerprint. ``words`` are those of the topology
-    for the kernel command line.
+    ``plugin`` observes the guest from within QEMU (``lab.observers``) and is not in the fingerprint. ``words`` are
+    those of the topology for the kernel command line.
     """
 
     kernel: Kernel
@@ -205,7 +206,7 @@ class PreparedJob:
     fingerprint: Mapping[str, str]
     clock: Clock = field(default_factory=VirtualClock)
     hardware: Hardware | None = None
-    plugin: tuple[str, ...] = ()
+    plugin: Plugin = field(default_factory=Plugin)
     words: tuple[str, ...] = ()
     processors: Processors = field(default_factory=Processors)
 
@@ -243,7 +244,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     limit = 600 + 40 * loads / NANOSECONDS
     processors = topology.processors
     prepared = PreparedJob(
-        kernel, topology.memory, base, b"", work, limit, job.labels, clock, own_devices, (), words, processors
+        kernel, topology.memory, base, b"", work, limit, job.labels, clock, own_devices, Plugin(), words, processors
     )
     spec = _machine(lab, prepared)
     if words:
@@ -335,11 +336,11 @@ def run_job(
 ) -> BootRecord:
     """Boot once in ``folder``, which must exist and be empty; it keeps the raw artefacts.
 
-    Blocks the calling thread until the machine is gone. Raises LabBroken when QEMU cannot be
-    started or the folder cannot be written.
+    Blocks the thread until the machine is gone. Raises LabBroken when QEMU cannot start or the folder be written.
     """
     with writing(folder):
         (folder / kit.JOB).write_bytes(prepared.job_archive + _host_noise(prepared.steps))
+        prepared.plugin.install(folder)
         note_repeat(lab, prepared, folder)
         if prepared.hardware:
             prepared.hardware.make_files(folder)
@@ -351,7 +352,7 @@ def run_job(
     if prepared.clock.exact:
         with writing(folder):
             kit.write_expected(folder)
-    return observer.record(folder, ending, prepared.fingerprint)
+    return prepared.plugin.completed(observer.record(folder, ending, prepared.fingerprint))
 
 
 @contextmanager
@@ -369,9 +370,9 @@ def _run_machine(
 ) -> tuple[Observer, Ending]:
     """From a snapshot where one can be had and QEMU takes it, else by booting."""
     spec, limits, doubt = _machine(lab, prepared), _limits(prepared), doubt_of(prepared.clock, lab.qemu)
-    observed = replace(spec, plugin=prepared.plugin)
+    observed, plugin = replace(spec, plugin=prepared.plugin.argv), prepared.plugin
     saved = None
-    if prepared.clock.exact and not lab.cold and snapshot.DEVICE in lab.qemu.devices:
+    if prepared.clock.exact and not (lab.cold or plugin.from_start) and snapshot.DEVICE in lab.qemu.devices:
         saved = warm.prepared_guest(lab.cache, prepared.fingerprint, spec, limits, abort)
     if saved is not None:
         observer = Observer(phase_seen, doubt)
@@ -399,17 +400,16 @@ def _limits(prepared: PreparedJob) -> Limits:
 
 def _host_noise(steps: Iterable[Step]) -> bytes:
     """Empty, except for the selftest in which two boots of one fingerprint must differ."""
-    if not any(isinstance(step, Inject) and step.fault == HOST_NOISE for step in steps):
-        return b""
-    return secrets.token_bytes(16)
+    noisy = any(isinstance(step, Inject) and step.fault == HOST_NOISE for step in steps)
+    return secrets.token_bytes(16) if noisy else b""
 
 
 def note_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
     """Write the files that repeat this boot without blklab (virtual clock only). Raises OSError."""
     if prepared.clock.exact:
         inputs, spec = boot_inputs(lab, prepared), snapshot.booted(_machine(lab, prepared), lab.qemu.devices)
-        if prepared.processors.observed:
-            spec = replace(spec, plugin=prepared.plugin)
+        if prepared.plugin.measured:
+            spec = replace(spec, plugin=prepared.plugin.argv)
         kit.write_repeat(folder, kit.repeat_script(spec, inputs, prepared.wall_limit), inputs)
 
 

@@ -19,7 +19,6 @@ from typing import Any
 from harness.base.files import writing
 from harness.matrix.worker import CHUNK, Booted, Lacks, Order, Unfit, boot_here, code_digest, receive, unpack
 from harness.run.boots import Lanes, Stopped, Turns
-from lab import sharing
 from lab.base.digest import known_digest
 from lab.base.errors import LabBroken, Misuse
 from lab.base.record import BootRecord
@@ -97,8 +96,7 @@ class Cluster:
         """Like ``lab.session.run_job``. Raises Stopped once ``abort`` is set, LabBroken if no worker can boot it."""
         boots = prepared.kernel.vmlinux or prepared.kernel.image
         files = {known_digest(boots): boots, prepared.base.digest: prepared.base.path}
-        ends_io = sharing.io_end_of(lab) if prepared.processors.observed else ()
-        order = Order(prepared, known_digest(boots), lab.qemu.digest, code_digest(), self.stop_name, ends_io)
+        order = Order(prepared, known_digest(boots), lab.qemu.digest, code_digest(), self.stop_name)
         target = ""
         while True:
             phase_seen("on a worker")
@@ -106,9 +104,7 @@ class Cluster:
             if isinstance(reply, Booted):
                 with writing(folder):
                     unpack(reply.archive, folder)
-                    # Where a plugin counts, its files came with the boot, and so did its script.
-                    if not prepared.processors.observed:
-                        note_repeat(lab, prepared, folder)
+                    note_repeat(lab, prepared, folder)
                 return replace(reply.record, folder=folder)
             target = self._answered(reply, files)
 

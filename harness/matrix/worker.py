@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.run.boots import Lanes
-from lab import sharing
 from lab.base import host
 from lab.base.cache import Cache
 from lab.base.digest import digest_file
@@ -24,7 +23,7 @@ from lab.base.record import BootRecord
 from lab.guest.payload import Payload
 from lab.native.programs import steady
 from lab.qemu.probe import find_qemu
-from lab.session import Lab, PreparedJob
+from lab.session import Lab, PreparedJob, run_job
 
 KIND = "shipped"
 CHUNK = 16 << 20
@@ -37,8 +36,7 @@ _HERE = Path()
 @dataclass(frozen=True)
 class Order:
     """A boot to be made. ``image`` is the sha256 of the kernel file that QEMU is given, ``qemu`` that of the QEMU
-    it must be made with, ``code`` that of the lab's own files; ``stop`` names the cluster's event that calls it off,
-    ``ends_io`` tells the plugin of several CPUs where fio ends an I/O.
+    it must be made with, ``code`` that of the lab's own files; ``stop`` names the cluster's event that calls it off.
     """
 
     prepared: PreparedJob
@@ -46,7 +44,6 @@ class Order:
     qemu: str
     code: str
     stop: str
-    ends_io: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,7 @@ def boot_here(order: Order) -> Booted | Lacks | Unfit:
         with tempfile.TemporaryDirectory(prefix="blklab-boot.") as folder, _called_off(order.stop) as abort:
             lab = Lab(store, find_qemu(), steady(store), Payload({}, {}))
             with _lanes().taken(prepared.memory, abort=abort):
-                record = sharing.boot(lab, prepared, Path(folder), ends_io=order.ends_io, abort=abort)
+                record = run_job(lab, prepared, Path(folder), abort=abort)
             return Booted(replace(record, folder=_HERE), _packed(Path(folder)))
     except LabBroken as error:
         return Unfit(worker, error.message)

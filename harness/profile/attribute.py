@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from harness.profile.model import KERNEL_IMAGE, Code, Context, Cost, Function, PathNode
 from lab.base.errors import LabBroken
 from lab.native.elf import ElfFunction, Segment, executable_segments, functions, is_elf
-from lab.profile import Symbol
+from lab.symbols import Symbol
 
 ROOTS = ("kernel", "interrupt", "idle")
 """The first nodes of the plugin's tree, by number: processes in the kernel, interrupts, the idle task."""

@@ -23,23 +23,36 @@ from harness.record.judging import results_of
 from harness.record.store import PlannedCell, RunFolder, save_boot
 from harness.run.plan import guest_job
 from harness.scenario.model import Load
-from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.base.record import SAMPLES
+from lab.base.record import SAMPLES, BootRecord, Outcome
 from lab.base.units import Tell
 from lab.kernels.model import Kernel
 from lab.kernels.vmlinux import extract_vmlinux
 from lab.native import programs
 from lab.native.programs import plugin
-from lab.profile import Profiled, profile_boot
-from lab.session import Lab, PhaseSeen, prepare_job
+from lab.observers import profiled
+from lab.session import Job, Lab, PhaseSeen, PreparedJob, prepare_job, run_job, sampler_of
+from lab.symbols import Symbols
 from lab.topology.model import Topology
 
 FOLDER = "profiles"
 SCHEMA = 2
 _SECOND = 10**9
 _KEY = 24
+
+
+@dataclass(frozen=True)
+class ProfiledBoot:
+    """``windows`` maps each load with a sampled window to what the plugin counted (native/profile/plugin.c).
+
+    ``programs`` are the guest's programs and libraries by name.
+    """
+
+    record: BootRecord
+    windows: Mapping[str, bytes]
+    symbols: Symbols
+    programs: Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
@@ -132,17 +145,17 @@ def profile_of(lab: Lab, run: RunFolder, cell: ProfiledCell, kernel: Kernel, *, 
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         boot = Path(tempfile.mkdtemp(dir=folder))
-    profiled = profile_boot(lab, kernel, arm.topology, job, boot, phase_seen=phase_seen)
-    save_boot(profiled.record)
-    if profiled.record.digest != record.digest:
+    made = profile_boot(lab, kernel, arm.topology, job, boot, phase_seen=phase_seen)
+    save_boot(made.record)
+    if made.record.digest != record.digest:
         raise LabBroken(
-            f"the profiled boot's digest is {profiled.record.digest}, not {record.digest} as in {run.path.name}",
+            f"the profiled boot's digest is {made.record.digest}, not {record.digest} as in {run.path.name}",
             remedy=f"report this as a bug; both boots are below {run.path.parent}",
         )
     release, origin = run.facts.kernel.release, run.facts.kernel.origin
     head = Head(run.facts.scenario, cell.arm, "", cell.seed, release, origin, record.digest)
     loads = [window for each in run.scenario.loads.values() for window in each.windows(run.scenario.windows)]
-    profiles = profiles_of(lab.cache, kernel, profiled, topology=arm.topology, loads=loads, head=head)
+    profiles = profiles_of(made, _vmlinux(kernel), topology=arm.topology, loads=loads, head=head)
     for name, profile in profiles.items():
         _write(folder / f"{name}.json", profile)
     if load.name not in profiles:
@@ -168,20 +181,31 @@ def _key(lab: Lab, fingerprint: Mapping[str, str]) -> str:
     return digest_bytes(canonical([SCHEMA, own, dict(fingerprint)]))[:_KEY]
 
 
+def profile_boot(
+    lab: Lab, kernel: Kernel, topology: Topology, job: Job, folder: Path, *, phase_seen: PhaseSeen
+) -> ProfiledBoot:
+    """Boot once in ``folder``, which must be empty. Raises CannotJudge where the boot ends badly or is not profiled."""
+    prepared, symbols = profiled(lab, prepare_job(lab, kernel, topology, job), topology, job, phase_seen)
+    record = run_job(lab, prepared, folder, phase_seen=phase_seen)
+    if record.outcome is not Outcome.BYE:
+        raise CannotJudge(f"the boot ended badly ({record.outcome}): {record.detail}", remedy=f"see {record.folder}")
+    return ProfiledBoot(record, prepared.plugin.windows(folder), symbols, _guest_programs(lab, prepared))
+
+
 def profiles_of(
-    cache: Cache, kernel: Kernel, profiled: Profiled, *, topology: Topology, loads: Sequence[Load], head: Head
+    boot: ProfiledBoot, vmlinux: bytes, *, topology: Topology, loads: Sequence[Load], head: Head
 ) -> dict[str, Profile]:
-    """The profile of each load with a sampled window, from what a profiled boot left."""
-    figures = figures_of(profiled.record.files, topology, loads)
-    images = images_of(_guest_files(cache, profiled), _vmlinux(kernel))
-    sampled = (load for load in loads if load.name in profiled.windows)
-    return {load.name: _profile(profiled, images, load, figures, head) for load in sampled}
+    """The profile of each load with a sampled window, of a kernel with that image."""
+    figures = figures_of(boot.record.files, topology, loads)
+    images = images_of(boot.programs, vmlinux)
+    sampled = (load for load in loads if load.name in boot.windows)
+    return {load.name: _profile(boot, images, load, figures, head) for load in sampled}
 
 
-def _profile(profiled: Profiled, images: Sequence[Image], load: Load, figures: Figures, head: Head) -> Profile:
-    window = read_window(profiled.windows[load.name])
+def _profile(boot: ProfiledBoot, images: Sequence[Image], load: Load, figures: Figures, head: Head) -> Profile:
+    window = read_window(boot.windows[load.name].decode())
     name = SAMPLES.format(load=load.name)
-    samples = read_samples(profiled.record.files[name], name)
+    samples = read_samples(boot.record.files[name], name)
     rate = sum((Fraction(figures[load.name, role, "iops"]) for role in load.roles), Fraction())
     role = next(iter(load.roles))
     return Profile(
@@ -189,15 +213,17 @@ def _profile(profiled: Profiled, images: Sequence[Image], load: Load, figures: F
         ios=rate * (samples.ended - samples.began) / _SECOND,
         total=window.total,
         surprises=window.surprises,
-        nodes=nodes_of(window, profiled.symbols, images),
-        code=code_of(window, profiled.symbols),
+        nodes=nodes_of(window, boot.symbols.functions, images),
+        code=code_of(window, boot.symbols.functions),
     )
 
 
-def _guest_files(cache: Cache, profiled: Profiled) -> Mapping[str, bytes]:
-    own = {name: programs.build(cache, name, symbols=True) for name in (programs.DISKD, programs.RECEIVE)}
-    sampler = programs.build(cache, profiled.sampler, symbols=True)
-    return {**profiled.files, **own, programs.SAMPLER: sampler}
+def _guest_programs(lab: Lab, prepared: PreparedJob) -> Mapping[str, bytes]:
+    """Those of the payload and, with their symbols, the lab's own."""
+    own = {name: programs.build(lab.cache, name, symbols=True) for name in (programs.DISKD, programs.RECEIVE)}
+    sampler = programs.build(lab.cache, sampler_of(prepared.steps), symbols=True)
+    payload = {Path(name).name: entry.data for name, entry in lab.payload.entries.items()}
+    return {**payload, **own, programs.SAMPLER: sampler}
 
 
 def _vmlinux(kernel: Kernel) -> bytes:

@@ -21,12 +21,13 @@ from harness.record.store import PlannedCell, RunFolder, Store, save_boot
 from harness.run.events import CellFinished, CellPhase, CellStarted, Listener
 from harness.scenario.model import Arm, Clock, Scenario
 from harness.scenario.ratio import named_lines
-from lab import sharing
 from lab.base import host
 from lab.base.errors import Misuse
 from lab.base.record import BootRecord
 from lab.kernels.model import Kernel
-from lab.session import Lab, PhaseSeen, PreparedJob, accelerator_for
+from lab.observers import counted
+from lab.session import Lab, PhaseSeen, PreparedJob, accelerator_for, run_job
+from lab.symbols import with_line_names
 
 
 class Stopped(Exception):
@@ -121,7 +122,7 @@ Jobs = Mapping[tuple[str, int], PreparedJob]
 
 
 class BootMaker(Protocol):
-    """The signature of ``lab.sharing.boot``."""
+    """The signature of ``lab.session.run_job``."""
 
     def __call__(
         self, lab: Lab, prepared: PreparedJob, folder: Path, *, phase_seen: PhaseSeen, abort: threading.Event | None
@@ -137,7 +138,7 @@ class Turns:
 
     lanes: Lanes
     rank: int = 0
-    boot: BootMaker = sharing.boot
+    boot: BootMaker = run_job
 
 
 @dataclass
@@ -197,15 +198,14 @@ class Boots:
         record = self.turns.boot(
             # A repetition boots: --verify compares a guest that was restored with one that was not.
             replace(self.lab, cold=self.lab.cold or cell.repeat > 0),
-            job,
+            counted(self.lab, job, phase_seen),
             self.folder.fresh_boot_folder(cell),
             phase_seen=phase_seen,
             abort=self.abort,
         )
         if self.abort.is_set():
             raise Stopped
-        names = named_lines(self.scenario)
-        record = sharing.with_line_names(self.lab, job, record, names, phase_seen=phase_seen)
+        record = with_line_names(self.lab, job, record, named_lines(self.scenario), phase_seen)
         save_boot(record)
         result = result_of(self.folder, cell, record)
         seconds = time.monotonic() - started

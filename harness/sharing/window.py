@@ -11,7 +11,7 @@ from itertools import permutations
 
 from harness.metrics.sharing import CacheLine, LockUse, Sharing
 from lab.kernels.lines import SourceLine
-from lab.sharing import Symbols
+from lab.symbols import Symbols
 
 HEAP, PER_CPU, UNKNOWN = "heap", "per-CPU", "unknown"
 _KNOWN_BY = 2

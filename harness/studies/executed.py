@@ -18,10 +18,8 @@ from harness.run.plan import Request, expand, guest_job
 from harness.scenario.model import Scenario
 from lab.base.errors import LabBroken
 from lab.base.record import Outcome
-from lab.base.units import silent
-from lab.executed import functions_of, loaded_modules, run_observed
-from lab.profile import kernel_symbols, read_kallsyms
-from lab.sharing import image_kallsyms
+from lab.observers import executed, executed_functions, loaded_modules
+from lab.symbols import image_symbols, twin_symbols
 
 SCHEMA = 1
 REMAKE = "blklab check executed"
@@ -70,9 +68,9 @@ def observe(bench: Bench, request: Request) -> Loads:
     arms = tuple(name for name in named if not scenario.arms[name].topology.processors.observed)
     if not arms:
         return {}
-    observed = replace(bench, turns=replace(bench.turns, boot=run_observed))
-    plan = observed.plan(replace(request, seeds=1, arms=arms))
-    run = observed.run(plan).folder
+    plan = bench.plan(replace(request, seeds=1, arms=arms))
+    plan = replace(plan, jobs={cell: executed(bench.lab, prepared) for cell, prepared in plan.jobs.items()})
+    run = bench.run(plan).folder
     jobs = {arm.name: guest_job(scenario, arm, seed) for arm, seed in expand(scenario, 1)}
     found: dict[str, frozenset[str]] = {}
     for cell in run.facts.cells:
@@ -81,11 +79,10 @@ def observe(bench: Bench, request: Request) -> Loads:
             continue
         prepared, arm = plan.jobs[cell.arm, cell.seed], scenario.arms[cell.arm]
         if loaded_modules(prepared) - DEVICE_MODELS:
-            symbols = kernel_symbols(bench.lab, prepared, arm.topology, jobs[cell.arm], phase_seen=silent)
+            symbols = twin_symbols(bench.lab, prepared, arm.topology, jobs[cell.arm])
         else:
-            every = read_kallsyms(image_kallsyms(bench.lab, prepared, phase_seen=silent))
-            symbols = tuple(symbol for symbol in every if not symbol.module)
-        loads = functions_of(prepared, run.boot_folder(cell), symbols)
+            symbols = image_symbols(bench.lab, prepared)
+        loads = executed_functions(prepared.plugin.windows(run.boot_folder(cell)), symbols)
         found |= {f"{scenario.name}.{cell.arm}.{load}": functions for load, functions in loads.items()}
     return found
 

@@ -16,9 +16,9 @@ from harness.run.plan import Request
 from harness.scenario.load import find_scenarios
 from harness.studies.executed import Executed, load_executed, observe, save_executed
 from lab.base.errors import LabBroken
-from lab.executed import source_name
 from lab.kernels.model import Kernel
 from lab.kernels.mutants import catalogue
+from lab.symbols import source_name
 from tests.unit.series_samples import HEADER, SOURCE, patched, small_tree
 from tests.unit.tree_samples import commit, git
 

@@ -22,7 +22,7 @@ from harness.profile.model import Context
 from lab.base.cache import Cache
 from lab.native import elf, programs
 from lab.native.elf import ElfFunction, Segment
-from lab.profile import Symbol
+from lab.symbols import Symbol
 
 LONG = bytes(range(16, 48))
 OTHER = bytes(range(64, 96))

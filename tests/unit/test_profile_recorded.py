@@ -16,12 +16,12 @@ from harness.limits.elements import Element, ElementKind
 from harness.metrics.figures import PER_IO, figures_of
 from harness.profile import recorded
 from harness.profile.model import BLIND, Code
-from harness.profile.recorded import ProfiledCell, chosen_cell, parse_cell, profile_of, recorded_profile
+from harness.profile.recorded import ProfiledBoot, ProfiledCell, chosen_cell, parse_cell, profile_of, recorded_profile
 from harness.record.store import RunFolder
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.native import elf, programs
-from lab.profile import Profiled, Symbol
+from lab.symbols import Symbol, Symbols
 from tests.unit.analysis_samples import SOLO, TOGETHER, null_topology
 from tests.unit.profile_samples import BEFORE, HEAD, profile
 from tests.unit.record_samples import run_of
@@ -44,14 +44,14 @@ class Lab:
         made = replace(profile(BEFORE).head, arm=CELL.arm, load=CELL.load, digest=str(stored.digest))
         monkeypatch.setattr(recorded, "profiles_of", lambda *_, **__: {CELL.load: replace(profile(BEFORE), head=made)})
 
-    def _boot(self, *_: Any, **__: Any) -> Profiled:
+    def _boot(self, *_: Any, **__: Any) -> ProfiledBoot:
         self.boots += 1
         folder = next((self.run.path.parent / recorded.FOLDER).glob("*/*/"))
-        return Profiled(replace(self.stored, folder=folder, digest=self.digest), (), {}, {})
+        return ProfiledBoot(replace(self.stored, folder=folder, digest=self.digest), {}, Symbols((), ()), {})
 
     def profile(self, cell: ProfiledCell = CELL) -> Any:
         own: Any = SimpleNamespace(cache=None, qemu=SimpleNamespace(version=(7, 2)))
-        kernel: Any = SimpleNamespace(release="6.1.0-18-amd64")
+        kernel: Any = SimpleNamespace(release="6.1.0-18-amd64", vmlinux=self.run.path / "run.json")
         return profile_of(own, self.run, cell, kernel, phase_seen=lambda _: None)
 
 
@@ -91,10 +91,9 @@ def test_a_profile_is_of_the_window_that_was_sampled_and_names_what_was_executed
     machine_code = segment.data[start : start + 32].hex()
     counted = f"total 30 1\nuser {main.address:x} {machine_code} 3 10\nnode 3 0 1010 2 20\ncode 20 1010\n"
     boot = record(tmp_path / "boot", files(together=95.0))
-    profiled = Profiled(boot, (Symbol(0x1000, "submit"),), {"together": counted}, {})
-    (tmp_path / "vmlinux").write_bytes(b"")
-    kernel: Any = SimpleNamespace(vmlinux=tmp_path / "vmlinux")
-    made = recorded.profiles_of(cache, kernel, profiled, topology=null_topology(), loads=(SOLO, TOGETHER), head=HEAD)
+    submit = (Symbol(0x1000, "submit"),)
+    profiled = ProfiledBoot(boot, {"together": counted.encode()}, Symbols(submit, submit), {name: program})
+    made = recorded.profiles_of(profiled, b"", topology=null_topology(), loads=(SOLO, TOGETHER), head=HEAD)
     assert list(made) == ["together"]
     found = made["together"]
     figures = figures_of(boot.files, null_topology(), (TOGETHER,))
@@ -162,13 +161,13 @@ def test_the_cell_whose_io_cost_changed_most_is_chosen(tmp_path: Path, monkeypat
 
 
 def test_phases_of_profiled_boots_are_told_with_kernel_and_arm(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    def boot(*_: Any, phase_seen: Any) -> Profiled:
+    def boot(*_: Any, phase_seen: Any) -> ProfiledBoot:
         phase_seen("setup")
         return lab._boot()
 
     monkeypatch.setattr(recorded, "profile_boot", boot)
     own: Any = SimpleNamespace(cache=None, qemu=SimpleNamespace(version=(7, 2)))
-    kernel: Any = SimpleNamespace(release="6.1.0-18-amd64")
+    kernel: Any = SimpleNamespace(release="6.1.0-18-amd64", vmlinux=lab.run.path / "run.json")
     told: list[str] = []
     assert recorded.profiles_of_runs(own, [lab.run], CELL, [kernel], told.append) == [recorded_profile(lab.run, CELL)]
     assert told == ["6.1.0-18-amd64 none, profiled: setup"]

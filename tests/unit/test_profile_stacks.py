@@ -11,7 +11,8 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.native.programs import PLUGINS, WARNINGS, interface, plugin
-from lab.profile import functions_file, read_kallsyms
+from lab.observers import _PATHS, functions_file
+from lab.symbols import read_kallsyms
 
 PARTS = ("functions.c", "memory.c", "stack.c", "tree.c")
 SIZE = 0x100
@@ -247,12 +248,12 @@ ffffffffc0001000 t null_queue_rq\t[null_blk]
 
 def test_an_address_has_the_name_of_the_function_executed_there() -> None:
     symbols = read_kallsyms(KALLSYMS)
-    names = {symbol.address & 0xFFFFFFF: (symbol.name, symbol.module) for symbol in symbols}
+    names = {symbol.address & 0xFFFFFFF: (symbol.name, symbol.module) for symbol in symbols.functions}
     assert names[0x1000000] == ("startup_64", "")
     assert names[0x1000C00] == ("__x86_indirect_thunk_rax", "")
     assert names[0x0001000] == ("null_queue_rq", "null_blk")
     assert 0x1000D00 not in names
-    kinds = [line.split()[1] for line in functions_file(symbols).splitlines()]
+    kinds = [line.split()[1] for line in functions_file(symbols, (*_PATHS, ("ret_from_fork_asm", "f"))).splitlines()]
     assert kinds == ["-", "s", "i", "e", "f", "-", "t", "x", "-"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab import profile
+from lab import symbols
 from lab.base.cache import Cache
 from lab.base.record import Outcome
 from lab.session import GuestLoad, Job
@@ -24,14 +24,14 @@ class Boots:
     def __init__(self, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
         self.fingerprint, self.made = ALIKE, 0
         self._lab: Any = SimpleNamespace(cache=cache)
-        monkeypatch.setattr(profile, "prepare_job", self._prepare)
-        monkeypatch.setattr(profile, "run_job", self._run)
+        monkeypatch.setattr(symbols, "prepare_job", self._prepare)
+        monkeypatch.setattr(symbols, "run_job", self._run)
 
     def address(self, job: Job = JOB) -> int:
         """Where the only function is."""
         nothing: Any = None
         prepared: Any = self._prepare(None, None, None, job)
-        (symbol,) = profile.kernel_symbols(self._lab, prepared, nothing, job, phase_seen=lambda _: None)
+        (symbol,) = symbols.twin_symbols(self._lab, prepared, nothing, job).functions
         return symbol.address
 
     def _prepare(self, _lab: object, _kernel: object, _topology: object, job: Job) -> object:

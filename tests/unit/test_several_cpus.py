@@ -17,14 +17,14 @@ from lab.base.cache import Cache
 from lab.base.digest import digest_results
 from lab.base.errors import CannotJudge, InputErrors, LabBroken
 from lab.base.record import LINE_NAMES
-from lab.base.units import silent
 from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
 from lab.native.programs import Steady
+from lab.observers import _LOCKS, functions_file, io_end, number_offset
 from lab.qemu.probe import Qemu
 from lab.realise.in_qemu.places import memory_words
 from lab.session import Lab, PreparedJob, _machine, unmet
-from lab.sharing import _io_words, functions_file, names_file, number_offset, read_symbols, with_line_names
+from lab.symbols import names_file, read_kallsyms, with_line_names
 from lab.topology.model import Processors
 from lab.topology.settings import apply_setting
 from tests.unit.payload_samples import kernel
@@ -177,11 +177,12 @@ ffffffffc0000000 t submit_bio\t[null_blk]
 
 
 def test_the_plugin_knows_functions_by_letters() -> None:
-    rows = [line.split() for line in functions_file(read_symbols(KALLSYMS.format(number=""))).splitlines()]
+    image = read_kallsyms("\n".join(row for row in KALLSYMS.format(number="").splitlines() if "[" not in row))
+    rows = [line.split() for line in functions_file(image, _LOCKS).splitlines()]
     assert "".join(letter for _, letter in rows) == "-l-kltwwulub-x"
     addresses = [int(address, 16) for address, _ in rows]
     assert addresses == sorted(set(addresses))
-    # Neither data nor modules: the image is all that is at the same place in each boot.
+    # No data.
     assert addresses[-1] == 0xFFFFFFFF81000340
 
 
@@ -196,17 +197,17 @@ def test_the_plugin_knows_functions_by_letters() -> None:
 )
 def test_the_number_of_a_cpu_is_in_its_own_area(number: str, offset: int) -> None:
     """Since 6.15 the per-CPU symbols are addresses of the image, and gs_base is relative to them."""
-    assert number_offset(read_symbols(KALLSYMS.format(number=number))) == offset
+    assert number_offset(read_kallsyms(KALLSYMS.format(number=number))) == offset
 
 
 def test_a_kernel_without_a_number_cannot_be_judged() -> None:
     with pytest.raises(CannotJudge, match="does not say where it keeps the number of a CPU"):
-        number_offset(read_symbols(KALLSYMS.format(number="")))
+        number_offset(read_kallsyms(KALLSYMS.format(number="")))
 
 
 def test_a_program_that_does_not_export_where_an_io_ends_is_no_fio() -> None:
     with pytest.raises(LabBroken, match="fio has 0 functions put_io_u"):
-        _io_words(Path(sys.executable).resolve().read_bytes())
+        io_end(Path(sys.executable).resolve().read_bytes())
 
 
 def test_names_of_lines_are_found_with_their_parts_and_on_each_cpu() -> None:
@@ -216,7 +217,7 @@ def test_names_of_lines_are_found_with_their_parts_and_on_each_cpu() -> None:
 ffffffff81000380 t mutex_lock.part.0
 ffffffff82000010 D _edata
 """
-    symbols = read_symbols(KALLSYMS.format(number="") + more)
+    symbols = read_kallsyms(KALLSYMS.format(number="") + more)
     assert names_file(symbols, ["tagged", "mutex_lock", "mutex_lock_io", "unknown"]) == (
         "mutex_lock 0 ffffffff81000240 ffffffff81000280\n"
         "mutex_lock 0 ffffffff81000380 ffffffff82000000\n"
@@ -253,6 +254,6 @@ def test_a_boot_with_counts_has_the_names_of_figures_outside_its_digest(
     lab.cache.entry("kallsyms", own.digest, fill)
     prepared = PreparedJob(own, 0, cast(BaseImage, None), b"", (), 0.0, {})
     before = record(tmp_path, files)
-    after = with_line_names(lab, prepared, before, names, phase_seen=silent)
+    after = with_line_names(lab, prepared, before, names)
     assert after.files == {**files, **({} if added is None else {LINE_NAMES: added.encode()})}
     assert digest_results(after.files) == before.digest

@@ -17,7 +17,7 @@ from harness.sharing.text import differential_lines, window_lines
 from harness.sharing.window import HEAP, LineGroup, Place, Use, Window, WindowHead, window_of, with_sources
 from lab.base.errors import CannotJudge
 from lab.kernels.lines import SourceLine, Wanted
-from lab.sharing import Symbols, read_symbols
+from lab.symbols import Symbols, read_kallsyms
 
 BASE = 0xFFFF88801EA00000
 KALLSYMS = """\
@@ -67,7 +67,7 @@ HEAD = WindowHead("pair", "a.two", 1, "6.1.0", 2, 1000)
 
 
 def symbols(text: str = KALLSYMS) -> Symbols:
-    return read_symbols(text)
+    return read_kallsyms(text)
 
 
 def window(text: str = WINDOW, **figures: float) -> Window:

@@ -2,7 +2,7 @@
 """What ``run --trace`` asks of a guest, and executed functions by load, from addresses that a plugin of QEMU wrote."""
 
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -11,15 +11,21 @@ import pytest
 from harness.run.plan import guest_job
 from harness.run.tracing import chosen_arm, parse_events
 from lab.base.cache import Cache
+from lab.base.digest import digest_results
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.executed import functions_of, loaded_modules
+from lab.guest.image import BaseImage
+from lab.guest.payload import Payload
 from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import Module
 from lab.guest.steps.load import RunLoad, Sampling, TraceOff, TraceOn
-from lab.native.programs import EXECUTED, plugin
-from lab.profile import Symbol
-from lab.session import Job, PreparedJob, guest_steps
+from lab.native.programs import EXECUTED, Steady
+from lab.observers import executed, executed_functions, loaded_modules
+from lab.qemu.probe import Qemu
+from lab.session import Job, Lab, PreparedJob, guest_steps
+from lab.symbols import Symbol, Symbols
 from tests.unit.analysis_samples import claim, null_topology, scenario
+from tests.unit.payload_samples import kernel
+from tests.unit.store_samples import record
 
 MODEL = scenario([claim()], arms=["none", "red"])
 
@@ -83,55 +89,55 @@ SYMBOLS = (
 WATCHED = Sampling(10**7, 0, 10**9, {})
 
 
-@dataclass(frozen=True)
-class FakeModules:
-    modules: Path
+def functions_of(text: str, symbols: tuple[Symbol, ...] = SYMBOLS) -> frozenset[str]:
+    return executed_functions({"solo": text.encode()}, Symbols(symbols, symbols))["solo"]
 
 
-@dataclass(frozen=True)
-class FakeJob:
-    steps: tuple[Step, ...]
-    kernel: FakeModules
+def test_blocks_are_those_of_the_function_before_their_address() -> None:
+    text = "ffffffff81000010\nffffffff81000104\nffffffffc0000000\nffffffff80000000\n"
+    assert functions_of(text) == {"blk_mq_submit_bio", "dd_insert"}
+    assert functions_of("ffffffff81000200\n") == {"dd_dispatch"}
+
+
+def test_modules_count_where_their_symbols_are_known() -> None:
+    known = (*SYMBOLS, Symbol(0xFFFFFFFFC0000000, "nvme_queue_rq", "nvme_core"))
+    assert functions_of("ffffffffc0000010\n", known) == {"nvme_queue_rq"}
 
 
 def job(folder: Path, *steps: Step) -> PreparedJob:
-    return cast(PreparedJob, FakeJob(steps, FakeModules(folder)))
+    return PreparedJob(kernel(folder, {}), 0, cast(BaseImage, None), b"", steps, 1.0, {})
 
 
-def test_blocks_are_those_of_the_function_before_their_address(tmp_path: Path) -> None:
-    (tmp_path / "window.0").write_text("ffffffff81000010\nffffffff81000104\nffffffffc0000000\nffffffff80000000\n")
-    (tmp_path / "window.1").write_text("ffffffff81000200\n")
-    found = functions_of(
-        job(tmp_path, RunLoad("solo", "", WATCHED), RunLoad("short", "", None), RunLoad("both", "", WATCHED)),
-        tmp_path,
-        SYMBOLS,
+@pytest.mark.parametrize("version", [(7, 2, 22), (9, 0, 0), (10, 0, 2)])
+def test_a_plugin_writes_a_window_for_each_sampled_load(version: tuple[int, int, int], tmp_path: Path) -> None:
+    qemu = Qemu(Path("/opt/qemu"), version, "", frozenset(), None, "q" * 64)
+    lab = Lab(Cache(tmp_path / "cache"), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
+    loads = (RunLoad("solo", "", WATCHED), RunLoad("short", "", None), RunLoad("both", "", WATCHED))
+    observed = executed(lab, job(tmp_path, *loads))
+    plugin = observed.plugin
+    assert (plugin.argv[0], plugin.argv[-1]) == ("./executed.so", "output=window")
+    assert observed.wall_limit == 4.0
+    plugin.install(tmp_path)
+    names = subprocess.run(
+        ["nm", "-D", "--defined-only", str(tmp_path / EXECUTED)], check=True, capture_output=True, text=True
     )
-    assert found == {"solo": {"blk_mq_submit_bio", "dd_insert"}, "both": {"dd_dispatch"}}
-
-
-def test_modules_count_where_their_symbols_are_known(tmp_path: Path) -> None:
-    (tmp_path / "window.0").write_text("ffffffffc0000010\n")
-    known = (*SYMBOLS, Symbol(0xFFFFFFFFC0000000, "nvme_queue_rq", "nvme_core"))
-    assert functions_of(job(tmp_path, RunLoad("solo", "", WATCHED)), tmp_path, known) == {"solo": {"nvme_queue_rq"}}
-
-
-def test_a_load_without_its_file_is_no_measurement(tmp_path: Path) -> None:
-    with pytest.raises(LabBroken, match="saw no window of load solo"):
-        functions_of(job(tmp_path, RunLoad("solo", "", WATCHED)), tmp_path, SYMBOLS)
+    assert names.stdout.split()[2::3] == ["qemu_plugin_install", "qemu_plugin_version"]
+    (tmp_path / "window.0").write_text("one\n")
+    with pytest.raises(LabBroken, match="saw no window of load both"):
+        plugin.windows(tmp_path)
+    (tmp_path / "window.1").write_text("two\n")
+    assert plugin.windows(tmp_path) == {"solo": b"one\n", "both": b"two\n"}
+    boot = record(tmp_path, {"solo.json": b"{}"})
+    assert plugin.completed(boot) == boot
+    counts = replace(plugin, measured="{load}.lines").completed(boot)
+    assert counts.files == {"solo.json": b"{}", "solo.lines": b"one\n", "both.lines": b"two\n"}
+    assert counts.digest == digest_results(counts.files) != boot.digest
     with pytest.raises(CannotJudge, match="no load of this cell has a sampled window"):
-        functions_of(job(tmp_path), tmp_path, SYMBOLS)
+        executed(lab, job(tmp_path, loads[1]))
+    lab.cache.close()
 
 
 def test_built_in_modules_are_not_loaded(tmp_path: Path) -> None:
     (tmp_path / "kernel").mkdir()
     (tmp_path / "kernel" / "null_blk.ko.xz").touch()
     assert loaded_modules(job(tmp_path, Module("null_blk"), Module("dm-mod"))) == {"null_blk"}
-
-
-@pytest.mark.parametrize("version", [(7, 2, 22), (9, 0, 0), (10, 0, 2)])
-def test_the_plugin_is_built_for_the_interface_of_its_qemu(version: tuple[int, ...], tmp_path: Path) -> None:
-    cache = Cache(tmp_path)
-    library = plugin(cache, version, EXECUTED)
-    names = subprocess.run(["nm", "-D", "--defined-only", str(library)], check=True, capture_output=True, text=True)
-    assert names.stdout.split()[2::3] == ["qemu_plugin_install", "qemu_plugin_version"]
-    cache.close()

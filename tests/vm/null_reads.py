@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.profile.model import Head, Profile
-from harness.profile.recorded import profiles_of
+from harness.profile.recorded import _vmlinux, profile_boot, profiles_of
 from harness.run.plan import guest_job
 from harness.scenario.model import Scenario
 from lab.base.units import silent
 from lab.kernels.model import Kernel
-from lab.profile import profile_boot
 from lab.session import Lab
 
 _READS = """\
@@ -52,4 +51,4 @@ def profiled(lab: Lab, kernel: Kernel, scenario: Scenario, arm: str, into: Path)
     into.mkdir()
     boot = profile_boot(lab, kernel, chosen.topology, guest_job(scenario, chosen, 1), into, phase_seen=silent)
     head = Head(scenario.name, arm, "", 1, kernel.release, kernel.origin, str(boot.record.digest))
-    return profiles_of(lab.cache, kernel, boot, topology=chosen.topology, loads=loads, head=head)
+    return profiles_of(boot, _vmlinux(kernel), topology=chosen.topology, loads=loads, head=head)

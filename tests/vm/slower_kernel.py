@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lab.base.digest import digest_bytes
 from lab.kernels.model import Kernel
-from lab.profile import Symbol
+from lab.symbols import Symbol
 
 JUMP = 5
 _NOP = b"\x90"

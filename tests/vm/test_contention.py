@@ -20,18 +20,19 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from harness.metrics.sharing import CacheLine, Sharing, read_sharing
-from lab import sharing
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.base.record import Outcome
-from lab.base.units import silent
 from lab.guest import image, initramfs
 from lab.guest.steps import job_files
 from lab.guest.steps.load import Phase, RunLoad
 from lab.kernels.resolve import resolve
 from lab.native import compiler, elf
 from lab.native.programs import SHARING, interface, plugin
+from lab.observers import number_offset
+from lab.plugin import Plugin
 from lab.session import Job, Lab, open_lab, prepare_job, run_job
+from lab.symbols import image_symbols
 from lab.topology.load import load_topology
 from lab.topology.model import Processors
 
@@ -131,26 +132,21 @@ def contend(lab: Lab, windows: Windows, folder: Path) -> Windows:
     )
     topology = replace(load_topology(TOPOLOGY, near=FOLDER), processors=Processors(windows.cpus, windows.turn))
     prepared = prepare_job(lab, resolve(KERNEL, lab.cache), topology, Job({}, (), 0, 0, {}))
-    symbols = sharing.read_symbols(sharing.image_kallsyms(lab, prepared, phase_seen=silent))
+    symbols = image_symbols(lab, prepared)
     steps = (Phase("rest"), RunLoad("contention", JOB.format(words=windows.words)))
     letters = {address: LETTERS.get(name, "-") for name, address in addresses.items()}
-    (folder / "functions.txt").write_text("".join(f"{at:x} {letters[at]}\n" for at in sorted(letters)))
+    functions = "".join(f"{at:x} {letters[at]}\n" for at in sorted(letters)).encode()
+    library = plugin(lab.cache, lab.qemu.version, SHARING).read_bytes()
     words = (
-        str(plugin(lab.cache, lab.qemu.version, SHARING)),
-        *(
-            "functions=functions.txt",
-            "programs=yes",
-            f"number={sharing.number_offset(symbols):x}",
-            f"turn={windows.turn}",
-        ),
+        *("functions=./functions.txt", "programs=yes", f"number={number_offset(symbols):x}", f"turn={windows.turn}"),
         *(f"start={addresses['begin_turns']:x}", f"startbytes={marker(contention, addresses['begin_turns'])}"),
-        *(f"marker={addresses['mark']:x}", f"bytes={marker(contention, addresses['mark'])}", "output=window"),
+        *(f"marker={addresses['mark']:x}", f"bytes={marker(contention, addresses['mark'])}"),
     )
-    boot = replace(prepared, job_archive=image.job_archive(job_files(steps, deadline=600)), steps=steps, plugin=words)
+    counts = Plugin(SHARING, {SHARING: library, "functions.txt": functions}, words, CASES)
+    boot = replace(prepared, job_archive=image.job_archive(job_files(steps, deadline=600)), steps=steps, plugin=counts)
     record = run_job(lab, boot, folder)
     assert record.outcome is Outcome.BYE, record.detail
-    files = {case: folder / f"window.{number}" for number, case in enumerate(CASES)}
-    return replace(windows, cases={case: read_sharing(path.read_bytes(), case) for case, path in files.items()})
+    return replace(windows, cases={case: read_sharing(data, case) for case, data in counts.windows(folder).items()})
 
 
 @pytest.fixture(

@@ -19,8 +19,8 @@ from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, BlklabError
 from lab.base.units import silent
 from lab.kernels.resolve import resolve
-from lab.profile import kernel_symbols
 from lab.session import open_lab, prepare_job
+from lab.symbols import twin_symbols
 from tests.vm.null_reads import profiled, write_reads
 from tests.vm.slower_kernel import slower
 
@@ -122,7 +122,7 @@ def test_instructions_added_to_functions_are_listed_first_and_exactly(
     kernel, arm = resolve(spec, lab.cache), scenario.arms["mq-deadline"]
     job = guest_job(scenario, arm, 1)
     prepared = prepare_job(lab, kernel, arm.topology, job)
-    symbols = kernel_symbols(lab, prepared, arm.topology, job, phase_seen=silent)
+    symbols = twin_symbols(lab, prepared, arm.topology, job).functions
     for name, added in mutants.items():
         kernel = slower(kernel, symbols, name, added, tmp_path)
     found = differential(before, profiled(lab, kernel, scenario, "mq-deadline", tmp_path / "boot")["libaio"])

@@ -18,7 +18,6 @@ from harness.profile.recorded import ProfiledCell
 from harness.record.store import load_run
 from harness.run.plan import guest_job
 from harness.scenario.load import load_scenario
-from lab import sharing
 from lab.base.cache import Cache
 from lab.base.digest import digest_file
 from lab.base.errors import EXIT_PASS, BlklabError
@@ -26,6 +25,7 @@ from lab.guest import image
 from lab.guest.steps import job_files
 from lab.guest.steps.load import Phase, RunLoad
 from lab.kernels.resolve import resolve
+from lab.observers import counted
 from lab.session import Job, open_lab, prepare_job, run_job
 from lab.topology.load import load_topology
 from lab.topology.model import Processors
@@ -224,6 +224,7 @@ def test_counting_changes_nothing_on_one_cpu(four: Path, tmp_path: Path) -> None
     prepared = prepare_job(lab, resolve(KERNEL, lab.cache), arm.topology, guest_job(scenario, arm, 1))
     (tmp_path / "plain").mkdir()
     (tmp_path / "counted").mkdir()
-    plain, counted = run_job(lab, prepared, tmp_path / "plain"), sharing.boot(lab, prepared, tmp_path / "counted")
-    assert {**plain.files} == {name: data for name, data in counted.files.items() if name != "reads.lines"}
+    plain = run_job(lab, prepared, tmp_path / "plain")
+    with_counts = run_job(lab, counted(lab, prepared), tmp_path / "counted")
+    assert {**plain.files} == {name: data for name, data in with_counts.files.items() if name != "reads.lines"}
     assert (tmp_path / "plain" / "results.txt").read_bytes() == (tmp_path / "counted" / "results.txt").read_bytes()

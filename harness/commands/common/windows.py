@@ -20,7 +20,7 @@ from lab.base.record import BootRecord
 from lab.kernels.fields import fields
 from lab.kernels.lines import Wanted, source_lines, source_of
 from lab.session import Lab, prepare_job
-from lab.sharing import LINES_FILE, symbols_of
+from lab.symbols import LINES_FILE, symbols_of
 
 _USES = 4
 """Instructions of each place whose fields and lines of source are shown."""
@@ -69,7 +69,7 @@ def window_of_cell(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Window:
     arm, name = run.scenario.arms[cell.arm], LINES_FILE.format(load=cell.load)
     kernel = kernel_again(run)
     prepared = prepare_job(lab, kernel, arm.topology, guest_job(run.scenario, arm, cell.seed))
-    symbols = symbols_of(lab, prepared, record, phase_seen=lambda phase: tell(f"{kernel.release}: {phase}"))
+    symbols = symbols_of(lab, prepared, record, lambda phase: tell(f"{kernel.release}: {phase}"))
     processors = arm.topology.processors
     head = WindowHead(
         *(run.facts.scenario, f"{cell.arm}.{cell.load}", cell.seed, run.facts.kernel.release),
