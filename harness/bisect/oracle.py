@@ -9,7 +9,7 @@ from harness.judge.claims import ClaimVerdict
 from harness.run.bench import Bench
 from harness.run.plan import Request
 from harness.scenario.load import in_another_layout
-from harness.scenario.model import Clock, Scenario, Status
+from harness.scenario.model import Scenario, Status
 from lab.base.digest import canonical, digest_bytes, digest_file
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.units import Tell
@@ -44,7 +44,7 @@ class KernelOracle:
 
     @property
     def scatters(self) -> bool:
-        return self._trial.scenario.clock is Clock.WALL
+        return not self._trial.scenario.timing.exact
 
     def kernel(self, commit: str) -> Kernel:
         """Raises CannotJudge if the commit does not build."""

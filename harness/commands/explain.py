@@ -19,7 +19,6 @@ from harness.record.store import RunFolder, Store, load_run
 from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, proof_table, sentences
 from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench, turns_of_host
-from harness.scenario.model import Clock
 from harness.sharing.scaling import MODEL, scaling_sentence
 from harness.studies.proof import prove
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
@@ -70,7 +69,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _functions(run: RunFolder, bottlenecks: Sequence[Bottleneck]) -> Iterator[str]:
     """What one CPU executes in each load that it limits: from a recorded profile, else the command that makes one."""
-    if run.scenario.clock is not Clock.VIRTUAL:
+    if not run.scenario.timing.counts_instructions:
         return
     listed = False
     for bottleneck in bottlenecks:
@@ -90,7 +89,7 @@ def _scaling(run: RunFolder, bottlenecks: Sequence[Bottleneck]) -> Iterator[str]
     """What would saturate with more CPUs, by the counts of each load on several; nothing of one CPU."""
     arms = run.scenario.arms
     several = [each for each in bottlenecks if arms[each.arm].topology.processors.several]
-    if run.scenario.clock is not Clock.VIRTUAL or not several:
+    if not run.scenario.timing.counts_instructions or not several:
         return
     yield f"{MODEL}; not measured (curve: blklab sharing {run.path} ARM.LOAD):"
     for cell in (ProfiledCell(each.arm, each.load, run.facts.seeds[0]) for each in several):

@@ -17,8 +17,7 @@ from harness.record.index import indexed_runs
 from harness.record.store import KernelFacts
 from harness.report.format import plural
 from harness.run.bench import Bench, Run
-from harness.run.boots import STRATEGIES
-from harness.run.plan import Request, expand, guest_job, run_command
+from harness.run.plan import Request, check_repeats, expand, guest_job, run_command
 from harness.run.tracing import DEFAULT_EVENTS, Trace, chosen_arm, parse_events, trace_boot
 from harness.scenario.model import Scenario
 from lab.base.errors import EXIT_PASS, Misuse
@@ -105,10 +104,10 @@ def execute(options: argparse.Namespace) -> int:
     if options.trace is not None:
         return execute_trace(options, chosen[0].scenario)
     for it in chosen:
-        STRATEGIES[it.scenario.clock].refuse(it.scenario, verify=options.verify)
+        check_repeats(it.scenario, verify=options.verify)
     if options.mail and (not options.base or len(chosen) > 1):
         raise Misuse("--mail compares one scenario on two kernels", remedy="add --base SPEC and name one scenario")
-    if options.mail and STRATEGIES[chosen[0].scenario.clock].alternates:
+    if options.mail and not chosen[0].scenario.timing.counts_instructions:
         raise Misuse(
             "--mail names functions by instructions, which the wall clock does not count", remedy="omit --mail"
         )
@@ -140,7 +139,7 @@ def _measured(options: argparse.Namespace, bench: Bench, request: Request, base:
     if base:
         old, command = replace(request, kernel=base), (*request.command, "--base", options.base)
         request = replace(request, base=KernelFacts.of(base), command=command)
-    if base and STRATEGIES[request.scenario.clock].alternates:
+    if base and request.scenario.timing.by_rule:
         baseline, run = bench.run_beside(old, request)
     elif base:
         baseline = _baseline(bench, old)

@@ -22,7 +22,7 @@ from harness.judge.claims import (
 )
 from harness.judge.operands import Evidence
 from harness.noise import Rule, stopping_rule
-from harness.scenario.model import Clock, Scenario, Status
+from harness.scenario.model import Scenario, Status
 
 SCHEMA = 3
 """Of verdict.json."""
@@ -103,7 +103,7 @@ def judge(
     planned = tuple(sorted({cell.seed for cell in results})) if seeds is None else tuple(seeds)
     cells = _complete(scenario, results, planned, scenario.arms if arms is None else arms)
     base = None if baseline is None else compared(cells, baseline)
-    if scenario.clock is Clock.WALL and rule is None:
+    if scenario.timing.by_rule and rule is None:
         rule = stopping_rule(scenario.seeds)
     evidence = Evidence(scenario, _table(cells), None if base is None else _table(base), rule)
     claims = tuple(judge_claim(claim, evidence, planned, release) for claim in scenario.claims)

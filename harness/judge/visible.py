@@ -9,7 +9,7 @@ from harness.judge.cells import CellResult
 from harness.judge.operands import Evidence, Figure, figure_of, operands
 from harness.metrics.figures import PER_IO, Figures
 from harness.scenario.metric_names import GUEST, HOST, IDLE, LUN, Basis, basis
-from harness.scenario.model import Clock, Load, Operand, Ratio, Role, Scenario, Unseen
+from harness.scenario.model import Load, Operand, Ratio, Role, Scenario, Unseen
 from harness.scenario.ratio import BASELINE, BOUND, NUMBER, TRIED
 from lab.base.units import show_time
 from lab.topology.model import Hba, Topology
@@ -65,7 +65,7 @@ def cannot_show(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> str:
 
 def _took_turns(scenario: Scenario, operand: Operand, figures: Figures) -> str:
     count = jobs(scenario.loads[operand.path[1]])
-    if count == 1 or _idle(operand, figures) >= LEAST_IDLE or scenario.clock is not Clock.VIRTUAL:
+    if count == 1 or _idle(operand, figures) >= LEAST_IDLE or not scenario.timing.counts_instructions:
         return ""
     turns = f"{count} jobs took turns on a busy CPU: what they execute is counted"
     return f"{turns}, waiting for locks and cache lines"
@@ -152,7 +152,7 @@ def _waiting(scenario: Scenario, cells: Sequence[CellResult]) -> str:
         for load in scenario.loads.values()
         if jobs(load) > 1 and (idle := cell.figures.get((load.name, GUEST, IDLE), inf)) < LEAST_IDLE
     ]
-    if not busy or scenario.clock is not Clock.VIRTUAL:
+    if not busy or not scenario.timing.counts_instructions:
         return ""
     idle, arm, load = min(busy, key=lambda window: window[0])
     several = scenario.arms[arm].topology.processors.several

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from harness.limits.limits import arm_bound
-from harness.scenario.model import Arm, Clock, Load, Role, Scenario
+from harness.scenario.model import Arm, Load, Role, Scenario
 from lab.base.errors import Misuse
 from lab.base.units import parse_size
 from lab.topology.model import Driver
@@ -60,7 +60,7 @@ class LoadCost:
 
 def costs(scenario: Scenario, arms: Iterable[str] = ()) -> tuple[LoadCost, ...]:
     """Every load of the arms (all when none is named); nothing on the wall clock, whose windows take their own time."""
-    if scenario.clock is not Clock.VIRTUAL:
+    if not scenario.timing.counts_instructions:
         return ()
     chosen = [scenario.arms[name] for name in arms or scenario.arms]
     return tuple(_cost(arm, load) for arm in chosen for load in scenario.loads.values())
@@ -92,7 +92,7 @@ def _pace(role: Role) -> float:
 def boot_seconds(scenario: Scenario, arms: Iterable[str] = ()) -> float:
     """Host time of a boot, the mean over the arms."""
     named = tuple(arms) or tuple(scenario.arms)
-    if scenario.clock is not Clock.VIRTUAL:
+    if not scenario.timing.counts_instructions:
         windows = sum(load.ramp + load.runtime for load in scenario.loads.values()) * scenario.windows
         return BOOT + windows / _SECOND
     return BOOT + sum(cost.seconds for cost in costs(scenario, named)) / len(named)

@@ -37,7 +37,7 @@ from harness.run.bench import Bench
 from harness.run.boots import Stopped
 from harness.run.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell
 from harness.run.plan import Request, run_command
-from harness.scenario.model import Clock, Scenario, Status
+from harness.scenario.model import Scenario, Status
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_LAB_BROKEN, BlklabError, CannotJudge, KernelFailed, LabBroken, Misuse
 from lab.base.reading import real
@@ -94,7 +94,7 @@ def cells_of(plan: MatrixPlan) -> tuple[MatrixCell, ...]:
     return dealt(
         [
             MatrixCell(scenario.name, scenario.digest, kernel, scenario.clock, boots=boots_of(scenario, plan.seeds))
-            for scenario in sorted(plan.scenarios, key=lambda scenario: scenario.clock is Clock.WALL)
+            for scenario in sorted(plan.scenarios, key=lambda scenario: scenario.timing.alone)
             for kernel in kernels
         ],
         plan.shard[1],

@@ -34,7 +34,7 @@ from harness.record.store import (
     load_run,
     read_boot,
 )
-from harness.scenario.model import Claim, Clock, Control, Scenario, Status
+from harness.scenario.model import Claim, Control, Scenario, Status
 from lab.base.digest import digest_bytes, digest_file, digest_results
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.base.record import BootRecord
@@ -275,7 +275,7 @@ def changes_of_runs(before: RunFolder, after: RunFolder, metrics: Sequence[str])
     by decides with one seed a side. Raises Altered.
     """
     same = before.facts.kernel.configured_as(after.facts.kernel)
-    exact = all(run.scenario.clock is Clock.VIRTUAL for run in (before, after))
+    exact = all(run.scenario.timing.exact for run in (before, after))
     known = evidence(same=same) if exact else None
     return tuple(changes(results_of(before), results_of(after), metrics, exact=exact, known=known))
 
@@ -324,7 +324,7 @@ def result_of(run: RunFolder, cell: PlannedCell, record: BootRecord) -> CellResu
     scenario, release = run.scenario, run.facts.kernel.release
     arm, loads = scenario.arms[cell.arm], scenario.loads.values()
     result = measured(arm, cell.seed, record, loads, scenario.windows, release=release)
-    for load in loads if result.figures and scenario.clock is Clock.VIRTUAL else ():
+    for load in loads if result.figures and scenario.timing.exact else ():
         for what in disagreements(record.files, arm, load, result.figures):
             raise altered(run, f"boots/{cell.boot}/out/{load.name}.json", f"fio counted {what}")
     return result

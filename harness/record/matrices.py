@@ -18,7 +18,8 @@ from harness.base.files import held, link_atomic, read_json, write_json, writing
 from harness.base.plain import from_plain, to_plain
 from harness.judge.cells import exit_code_of, matrix_status
 from harness.record.store import LATEST, KernelFacts, new_run_id
-from harness.scenario.model import Clock, Status
+from harness.scenario.model import Status
+from harness.scenario.timing import Clock
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
 from lab.base.reading import real
 

@@ -19,7 +19,7 @@ from harness.report.format import figure, incidents, limits, plural, reported, s
 from harness.report.html import MUST_BE, Values, render
 from harness.report.topology import branches, stack_boxes
 from harness.report.words import LEGEND, Surroundings, against, conclusion, method, settings_words, state
-from harness.scenario.model import Arm, Clock, Load, Scenario, Status
+from harness.scenario.model import Arm, Load, Scenario, Status
 from lab.base.record import BootRecord, Outcome
 
 
@@ -76,7 +76,7 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         "controls": controls,
         "reproductions": list(_reproductions(verdict)),
         "incidents": [*incidents(verdict.incidents), *incidents(verdict.base_incidents, "BASE kernel: ")],
-        "measured": list(figure_rows(verdict, exact=run.scenario.clock is Clock.VIRTUAL)),
+        "measured": list(figure_rows(verdict, exact=run.scenario.timing.exact)),
         "bottlenecks": by_role(around.bottlenecks),
         "latency": list(latency_charts(run.scenario, verdict.cells)),
         "occupancy": list(occupancy_charts(loads)),
@@ -93,7 +93,7 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         unmet=[row for row in (*claims, *controls) if severity(row["word"]) <= severity(Status.DONE)],
         seeds=plural(len(verdict.seeds), "seed"),
         base=around.base,
-        noisy=run.scenario.clock is Clock.WALL,
+        noisy=not run.scenario.timing.exact,
         legend=LEGEND,
         scaled=_scale(run.scenario),
         command=shlex.join(run.facts.command),

@@ -13,22 +13,11 @@ from harness.limits.bottleneck import Bottleneck
 from harness.noise import FEWEST_ROUNDS, Rule
 from harness.record.store import RunFacts
 from harness.report.format import duration, plural
-from harness.scenario.model import Arm, Clock, Scenario, Source, Status
+from harness.scenario.model import Arm, Scenario, Source, Status
 
 MARKS = {Difference.MARKED: "*", Difference.REAL: "", Difference.NONE: "~", Difference.UNKNOWN: "?"}
 LEGEND = "* differs; ~ the ranges overlap: no difference; ? cannot tell: fewer than two seeds on a side"
 _PHASES = ("boot", "setup", "measure", "send")
-_BLIND = {
-    Clock.VIRTUAL: (
-        "virtual: time is counted in guest instructions, so repetitions agree to the last digit."
-        " It sees queueing, tag fairness, merging, scheduling and code-path length; it cannot see"
-        " lock and cache-line contention or true parallelism."
-    ),
-    Clock.WALL: (
-        "wall: host time, so figures scatter and verdicts rest on intervals over boots."
-        " It cannot see small effects (docs/results/findings.md says how small)."
-    ),
-}
 
 _CLAIMS = {
     Status.FAIL: "failed",
@@ -143,7 +132,7 @@ class Surroundings:
 def method(scenario: Scenario, verdict: Verdict, around: Surroundings) -> Iterator[tuple[str, str]]:
     """How a run was measured: pairs of a name and a text."""
     facts, effort = around.facts, around.effort
-    yield "clock", _BLIND[scenario.clock]
+    yield "clock", scenario.timing.says
     yield "kernel", f"{facts.kernel.release} ({facts.kernel.origin})"
     yield "machine", facts.qemu
     for name, text in (

@@ -101,8 +101,8 @@ class Bench:
             run, waiting = self._boots(new, pair.run, listener, self.turns)
             other, others = self._boots(old, pair.base, listener, self.turns, made=len(waiting))
             listener(RunStarted(scenario.name, request.kernel.release, len(waiting) + len(others), 1))
-            verdict = new.clock.make(run, waiting, (other, others))
-            unfinished, elapsed = new.clock.repeatable(verdict), time.monotonic() - started
+            verdict = new.boots.make(run, waiting, (other, others))
+            unfinished, elapsed = new.boots.repeatable(verdict), time.monotonic() - started
             verdicts = judge_run(pair.base), verdict
             for folder, own in zip((pair.base, pair.run), verdicts, strict=True):
                 if not unfinished:
@@ -135,7 +135,7 @@ class Bench:
         for path in reversed(self.store.runs(scenario.name)):
             with suppress(Misuse, Altered):
                 folder = load_run(path)
-                if plan.facts.repeats(folder.facts) and plan.clock.complete(folder, plan.jobs):
+                if plan.facts.repeats(folder.facts) and plan.boots.complete(folder, plan.jobs):
                     folder = replace(folder, scenario=scenario)
                     return Run(folder, judge_run(folder), 0.0, earlier=True)
         return None
@@ -147,20 +147,20 @@ class Bench:
         raise, after the other boots were stopped.
         """
         started = time.monotonic()
-        turns = self.turns if plan.clock.alone else self.cluster or self.turns
+        turns = self.turns if plan.timing.alone else self.cluster or self.turns
         _check_memory(plan, turns.lanes.memory)
         self.store.check()
         scenario = plan.request.scenario
         with self._folder(plan.facts, scenario) as folder, self.watch() as listener:
             boots, waiting = self._boots(plan, folder, listener, turns)
-            if adopting and plan.clock.shares_boots and not plan.request.verify:
+            if adopting and plan.timing.exact and not plan.request.verify:
                 jobs = plan.jobs
                 waiting = [cell for cell in waiting if not adopt(self.store, folder, cell, jobs[cell.arm, cell.seed])]
             resumed = sum(not cell.skip for cell in folder.facts.cells) - len(waiting)
             listener(RunStarted(scenario.name, plan.request.kernel.release, len(waiting), boots.at_once(waiting)))
-            verdict = plan.clock.make(boots, waiting)
+            verdict = plan.boots.make(boots, waiting)
             elapsed = time.monotonic() - started
-            unfinished = plan.clock.repeatable(verdict)
+            unfinished = plan.boots.repeatable(verdict)
             if not unfinished:
                 folder.finish(verdict, elapsed=elapsed)
         return Run(folder, verdict, elapsed, resumed, unfinished)
@@ -169,9 +169,8 @@ class Bench:
         self, plan: PlannedRun, folder: RunFolder, listener: Listener, turns: Turns, made: int = 0
     ) -> tuple[Boots, list[PlannedCell]]:
         """The boots of a run, and those without a record yet."""
-        scenario, alone = plan.request.scenario, plan.clock.alone
         waiting = [cell for cell in folder.facts.cells if not cell.skip and not recorded(folder, cell, plan.jobs)]
-        return Boots(self.lab, scenario, folder, plan.jobs, listener, turns, alone, made=made), waiting
+        return Boots(self.lab, plan.request.scenario, folder, plan.jobs, listener, turns, made=made), waiting
 
     def _folder(self, facts: RunFacts, scenario: Scenario) -> AbstractContextManager[RunFolder]:
         """The folder of an interrupted run of the same boots, else a new one; locked until the context ends."""

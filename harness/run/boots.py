@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The boots of one run: turns on this host, threads, records, and how they proceed on each clock.
-
-A plan chooses the strategy of its clock once; nothing after it asks which clock it is.
-"""
+"""The boots of one run: turns on this host, threads, records, and which of the planned ones are made."""
 
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,18 +12,15 @@ from typing import Protocol
 
 from harness.base.files import copy_atomic
 from harness.judge.verdict import Verdict, unmade
-from harness.noise import Rule, stopping_rule
 from harness.record.judging import judge_run, result_of
 from harness.record.store import PlannedCell, RunFolder, Store, save_boot
 from harness.run.events import CellFinished, CellPhase, CellStarted, Listener
-from harness.scenario.model import Arm, Clock, Scenario
+from harness.scenario.model import Scenario
 from harness.scenario.ratio import named_lines
 from lab.base import host
-from lab.base.errors import Misuse
 from lab.base.record import BootRecord
-from lab.kernels.model import Kernel
 from lab.observers import counted
-from lab.session import Lab, PhaseSeen, PreparedJob, accelerator_for, run_job
+from lab.session import Lab, PhaseSeen, PreparedJob, run_job
 from lab.symbols import with_line_names
 
 
@@ -145,7 +139,7 @@ class Turns:
 class Boots:
     """Makes the boots of one run. One thread starts a machine and follows it until it has ended.
 
-    ``alone`` admits no other boot on the host at the same time. ``made`` counts the boots started so far.
+    ``made`` counts the boots started so far.
     """
 
     lab: Lab
@@ -154,7 +148,6 @@ class Boots:
     jobs: Jobs
     listener: Listener
     turns: Turns
-    alone: bool
     abort: threading.Event = field(default_factory=threading.Event)
     made: int = 0
 
@@ -176,7 +169,7 @@ class Boots:
 
     def at_once(self, cells: Sequence[PlannedCell]) -> int:
         """Boots side by side: limited by the lanes, by memory for the largest guest, and by ``cells``."""
-        if self.alone:
+        if self.scenario.timing.alone:
             return 1
         memory = max((self.scenario.arms[cell.arm].topology.memory for cell in cells), default=0)
         lanes = self.turns.lanes
@@ -184,7 +177,8 @@ class Boots:
 
     def _boot(self, number: int, cell: PlannedCell) -> None:
         memory = self.scenario.arms[cell.arm].topology.memory
-        with self.turns.lanes.taken(memory, rank=self.turns.rank, alone=self.alone, abort=self.abort):
+        alone = self.scenario.timing.alone
+        with self.turns.lanes.taken(memory, rank=self.turns.rank, alone=alone, abort=self.abort):
             self._boot_now(number, cell)
 
     def _boot_now(self, number: int, cell: PlannedCell) -> None:
@@ -245,27 +239,8 @@ Side = tuple[Boots, Sequence[PlannedCell]]
 """One of two kernels that are measured together, and its boots that are waiting."""
 
 
-class ClockStrategy:
-    """A run in virtual time: boots repeat exactly. They are made side by side, all of them.
-
-    ``alone``: one boot at a time on the whole host. ``shares_boots``: a boot of another run with the same
-    fingerprint is as good as a new one. ``alternates``: the rounds of a BASE kernel alternate with those of a run.
-    """
-
-    alone = False
-    shares_boots = True
-    alternates = False
-
-    def refuse(self, scenario: Scenario, *, verify: bool) -> None:
-        """Raise Misuse when this clock cannot answer the request."""
-
-    def rule(self, seeds: int) -> Rule | None:
-        """When a run of ``seeds`` rounds may stop early; None when every planned boot is made."""
-        return None
-
-    def accelerator(self, lab: Lab, kernel: Kernel, arms: Collection[Arm]) -> str:
-        """What executes the guests of ``arms``, as a suffix of QEMU's version; empty when the clock implies it."""
-        return ""
+class EveryBoot:
+    """Makes every planned boot, side by side."""
 
     def make(self, boots: Boots, waiting: Sequence[PlannedCell], base: Side | None = None) -> Verdict:
         """Make the boots that are waiting, or as many as the rule needs, and judge the run; ``base`` is beside it."""
@@ -280,25 +255,8 @@ class ClockStrategy:
         return False
 
 
-class WallTime(ClockStrategy):
-    """A run on the wall clock: boots scatter. One at a time, in rounds of all arms, until the stopping rule is met."""
-
-    alone = True
-    shares_boots = False
-    alternates = True
-
-    def refuse(self, scenario: Scenario, *, verify: bool) -> None:
-        if verify:
-            raise Misuse(
-                f"{scenario.name}: boots on the wall clock do not repeat exactly", remedy="run it without --verify"
-            )
-
-    def rule(self, seeds: int) -> Rule | None:
-        return stopping_rule(seeds)
-
-    def accelerator(self, lab: Lab, kernel: Kernel, arms: Collection[Arm]) -> str:
-        emulated = any(arm.topology.emulated for arm in arms)
-        return f", {accelerator_for(lab, kernel)}" if emulated else ""
+class UntilDecided(EveryBoot):
+    """Makes rounds of all arms, and of the BASE kernel in turn, until the stopping rule is met."""
 
     def make(self, boots: Boots, waiting: Sequence[PlannedCell], base: Side | None = None) -> Verdict:
         sides = ((boots, waiting), *([base] if base else []))
@@ -325,6 +283,3 @@ class WallTime(ClockStrategy):
 
     def repeatable(self, verdict: Verdict) -> bool:
         return any(cell.outcome and cell.outcome.invalidated_by_host for cell in verdict.all_cells)
-
-
-STRATEGIES: dict[Clock, ClockStrategy] = {Clock.VIRTUAL: ClockStrategy(), Clock.WALL: WallTime()}

@@ -5,16 +5,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.metrics.folios import ADDED
+from harness.noise import stopping_rule
 from harness.record.store import KernelFacts, RunFacts, planned
-from harness.run.boots import STRATEGIES, ClockStrategy, Jobs
+from harness.run.boots import EveryBoot, Jobs, UntilDecided
 from harness.scenario.fio import cgroups, job_file, of_processes, start_phase, step_file
-from harness.scenario.model import Arm, Clock, Load, Role, Scenario
+from harness.scenario.model import Arm, Load, Role, Scenario
+from harness.scenario.timing import Timing
 from lab.base.errors import Misuse
 from lab.base.units import parse_size
 from lab.guest.steps import Step
 from lab.guest.steps.load import Phase, RunLoad
 from lab.kernels.model import Kernel
-from lab.session import GuestLoad, Job, Lab, prepare_job, unmet
+from lab.session import GuestLoad, Job, Lab, accelerator_for, prepare_job, unmet
 from lab.topology.limits import longest_wait
 from lab.topology.model import Topology
 from lab.yaml.strict import names, nearest
@@ -39,7 +41,7 @@ def expand(
             remedy=f"known: {names(scenario.arms)}",
         )
     forwards = [arm for arm in scenario.arms.values() if arm.name in chosen]
-    backwards = forwards[::-1] if scenario.clock is Clock.WALL else forwards
+    backwards = forwards[::-1] if scenario.timing.by_rule else forwards
     return tuple((arm, seed) for seed in range(1, count + 1) for arm in (forwards if seed % 2 else backwards))
 
 
@@ -132,11 +134,22 @@ class PlannedRun:
     request: Request
     facts: RunFacts
     jobs: Jobs
-    clock: ClockStrategy
+    boots: EveryBoot
+
+    @property
+    def timing(self) -> Timing:
+        return self.request.scenario.timing
 
     @property
     def arms(self) -> tuple[Arm, ...]:
         return tuple(self.request.scenario.arms[name] for name in self.facts.arms)
+
+
+def check_repeats(scenario: Scenario, *, verify: bool) -> None:
+    """Raise Misuse for ``verify`` where boots scatter."""
+    if verify and not scenario.timing.exact:
+        message = f"{scenario.name}: boots on the {scenario.clock} clock do not repeat exactly"
+        raise Misuse(message, remedy="run it without --verify")
 
 
 def plan_run(lab: Lab, request: Request) -> PlannedRun:
@@ -146,8 +159,8 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
     guest cannot be built.
     """
     scenario, kernel = request.scenario, request.kernel
-    clock = STRATEGIES[scenario.clock]
-    clock.refuse(scenario, verify=request.verify)
+    timing = scenario.timing
+    check_repeats(scenario, verify=request.verify)
     cells = expand(scenario, request.seeds, request.arms or None)
     arms = {arm.name: arm for arm, _ in cells}
     loads = scenario.loads.values()
@@ -156,7 +169,7 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
     options = (*scenario.requires.config, *(OPTIONS_NEEDED[key] for key in sorted(used & set(OPTIONS_NEEDED))))
     requires = {"options": options, "modules": scenario.requires.modules}
     reasons = {name: unmet(lab, kernel, arm.topology, arm.queue, **requires) for name, arm in arms.items()}
-    runnable = [arm for name, arm in arms.items() if not reasons[name]]
+    emulated = any(arm.topology.emulated for name, arm in arms.items() if not reasons[name])
     facts = RunFacts(
         run_id="",
         scenario=scenario.name,
@@ -165,15 +178,15 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
         seeds=tuple(dict.fromkeys(seed for _, seed in cells)),
         arms=tuple(arms),
         cells=planned(((arm.name, seed, reasons[arm.name]) for arm, seed in cells), repeats=2 if request.verify else 1),
-        qemu=lab.describe(clock.accelerator(lab, kernel, runnable)),
+        qemu=lab.describe(f", {accelerator_for(lab, kernel)}" if emulated else ""),
         command=request.command,
         baseline=request.baseline,
         base=request.base,
-        rule=clock.rule(cells[-1][1]),
+        rule=stopping_rule(cells[-1][1]) if timing.by_rule else None,
     )
     jobs = {
         (arm.name, seed): prepare_job(lab, kernel, arm.topology, guest_job(scenario, arm, seed))
         for arm, seed in cells
         if not reasons[arm.name]
     }
-    return PlannedRun(request, facts, jobs, clock)
+    return PlannedRun(request, facts, jobs, UntilDecided() if timing.by_rule else EveryBoot())

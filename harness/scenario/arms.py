@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.scenario import schema
-from harness.scenario.model import Arm, Clock
+from harness.scenario.model import Arm
+from harness.scenario.timing import TIMINGS
 from lab.base.errors import Misuse
 from lab.topology.emulated import emulated
 from lab.topology.limits import refusals
@@ -64,7 +65,7 @@ class _Topologies:
         return self._read[key]
 
     def _on_clock(self, topology: Topology | None, arm: Row, node: Node) -> Topology | None:
-        if topology is None or self._row.get("clock") == Clock.WALL:
+        if topology is None or TIMINGS[self._row.get("clock")].in_qemu:
             return topology and emulated(topology)
         if not topology.emulated:
             return topology

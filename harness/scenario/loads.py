@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from harness.scenario import schema
 from harness.scenario.fio import CGROUP_FILES
-from harness.scenario.model import MIXED, PERCENT, READS, Arm, Clock, Load, Role, mean_size
+from harness.scenario.model import MIXED, PERCENT, READS, Arm, Load, Role, mean_size
+from harness.scenario.timing import TIMINGS, Clock
 from lab.base.units import show_time
 from lab.topology.model import Loss
 from lab.yaml.fields import Row
@@ -128,17 +129,16 @@ _MILLISECOND = 10**6
 
 def read_clock(row: Row, loads: Mapping[str, Load]) -> tuple[Clock, int, int]:
     """The clock, the most boots of each arm, and how often each boot measures every load."""
-    clock, seeds, boots, windows = (row.get(key) for key in ("clock", "seeds", "boots", "windows"))
-    if clock == Clock.VIRTUAL:
-        _refuse(row, "agrees", "only a scenario of the wall clock has it", "move it there")
-        for key in ("boots", "windows"):
-            _refuse(row, key, "the virtual clock repeats every boot exactly", "write seeds: 3, or clock: wall")
-        return clock, seeds, 1
-    _refuse(row, "seeds", "the wall clock has boots, repeated until the stopping rule is met", "write boots: 12")
+    clock: Clock = row.get("clock")
+    timing = TIMINGS[clock]
+    for key, (reason, remedy) in timing.refuses.items():
+        if key in row.node.entries:
+            row.add(key, f"{key}: {reason}", remedy)
     for load in loads.values():
-        if load.ramp < schema.SHORTEST_RAMP:
-            row.add("loads", f"load {load.name}: the wall clock needs a ramp of at least 1s", "write ramp: 2s")
-    return clock, boots, windows
+        if load.ramp < timing.shortest_ramp:
+            least = show_time(timing.shortest_ramp)
+            row.add("loads", f"load {load.name}: the {clock} clock needs a ramp of at least {least}", "write ramp: 2s")
+    return clock, row.get(timing.boots_key), 1 if "windows" in timing.refuses else row.get("windows")
 
 
 def read_pause(row: Row, arms: Mapping[str, Arm], windows: int) -> int:
@@ -155,8 +155,3 @@ def read_pause(row: Row, arms: Mapping[str, Arm], windows: int) -> int:
             "idle time is free on the virtual clock; on the wall clock write queue: {io_timeout: 5000} (ms)",
         )
     return pause
-
-
-def _refuse(row: Row, key: str, reason: str, remedy: str) -> None:
-    if key in row.node.entries:
-        row.add(key, f"{key}: {reason}", remedy)

@@ -6,15 +6,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
+from harness.scenario.timing import TIMINGS, Clock, Timing
 from lab.base.digest import WORDS
 from lab.base.units import parse_size
 from lab.kernels.release import Release, parse_range
 from lab.topology.model import Loss, Topology
-
-
-class Clock(StrEnum):
-    VIRTUAL = "virtual"
-    WALL = "wall"
 
 
 class Status(StrEnum):
@@ -346,6 +342,10 @@ class Scenario:
     agrees: tuple[Agreement, ...] = field(default=(), metadata=WORDS)
     diagnoses: tuple[Diagnosis, ...] = field(default=(), metadata=WORDS)
     meant: tuple[Unseen, ...] | None = field(default=None, metadata=WORDS)
+
+    @property
+    def timing(self) -> Timing:
+        return TIMINGS[self.clock]
 
 
 def is_in(release: str, kernels: str) -> bool:

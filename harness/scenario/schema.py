@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.scenario.metric_names import HOST, IDLE, LUN, SAMPLED
-from harness.scenario.model import Clock, Requirements, Source, Status, Unseen
+from harness.scenario.model import Requirements, Source, Status, Unseen
 from harness.scenario.ratio import BASELINE, BOUND, BOUND_PATTERN
+from harness.scenario.timing import Clock
 from lab.guest.steps.device import FAULTS, LOSE_DISK
 from lab.kernels.release import RANGE_PATTERN
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
@@ -38,8 +39,6 @@ SCHEMA = 1
 FEWEST_BOOTS = 6
 """The fewest that ``harness.noise`` can judge."""
 REQUEST_TIMEOUT = 30 * SECOND
-SHORTEST_RAMP = SECOND
-"""On the wall clock the first requests run code that QEMU has not translated yet."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from harness.judge.thresholds import LARGE
 from harness.record.index import Index, IndexedRun
 from harness.record.store import load_run
 from harness.report.format import figure, plural, spread
-from harness.scenario.model import Clock
 from lab.kernels.release import by_release
 
 MeasuredRun = tuple[IndexedRun, Ensemble]
@@ -51,7 +50,7 @@ def history(index: Index, scenario: str, metric: str) -> tuple[tuple[FigureSerie
     }
     newest_of_release = {run.release: run for run in alike}.values()
     groups["versions"] = sorted(newest_of_release, key=lambda run: by_release(run.release))
-    exact = bool(runs) and load_run(index.root / runs[-1].path).scenario.clock is Clock.VIRTUAL
+    exact = bool(runs) and load_run(index.root / runs[-1].path).scenario.timing.exact
     series = [each for over, group in groups.items() for each in _series(index, over, group, metric, exact=exact)]
     return tuple(series), len(runs) - len(alike)
 

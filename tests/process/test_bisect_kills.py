@@ -19,7 +19,7 @@ from harness.bisect.repository import Repository
 from harness.record.store import Store
 from harness.run.bench import Bench
 from harness.scenario.load import load_scenario
-from harness.scenario.model import Clock
+from harness.scenario.timing import Clock
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS
 from lab.kernels.kconfig import fragments, read_fragments

@@ -14,7 +14,8 @@ from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host
 from harness.run.events import CellFinished, CellStarted, MatrixEvent, OfCell
 from harness.scenario.load import load_scenario
-from harness.scenario.model import Clock, Scenario, Status
+from harness.scenario.model import Scenario, Status
+from harness.scenario.timing import Clock
 from lab.base.cache import Cache
 from lab.kernels.resolve import resolve
 from lab.session import open_lab

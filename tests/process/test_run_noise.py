@@ -19,7 +19,8 @@ from harness.run.bench import Bench, Run
 from harness.run.events import CellStarted, Event
 from harness.run.plan import Request
 from harness.scenario.load import load_scenario
-from harness.scenario.model import Agreement, Clock, Scenario, Status
+from harness.scenario.model import Agreement, Scenario, Status
+from harness.scenario.timing import Clock
 from harness.studies.evidence.pages import agree
 from harness.studies.evidence.rows import claim_rows, clock_rows
 from harness.studies.evidence.scorer import score_clocks, score_newest

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from harness.base.plain import identity
 from harness.judge.cells import CellResult
-from harness.scenario.model import Arm, Bound, Claim, Clock, Control, Load, Operand, Ratio, Role, Scenario, Status
+from harness.scenario.model import Arm, Bound, Claim, Control, Load, Operand, Ratio, Role, Scenario, Status
+from harness.scenario.timing import Clock
 from lab.base.record import Outcome
 from lab.topology.model import Disk, Driver, Hba, Lun, Topology
 

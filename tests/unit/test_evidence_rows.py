@@ -12,7 +12,8 @@ from harness.commands.check.evidence import choose
 from harness.metrics.figures import PER_IO
 from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import BAD_BLOCKS
-from harness.scenario.model import Agreement, Clock, Control, Reproduction, Scenario, Source
+from harness.scenario.model import Agreement, Control, Reproduction, Scenario, Source
+from harness.scenario.timing import Clock
 from harness.studies.evidence.rows import (
     FACTORS,
     EvidenceRow,

@@ -106,6 +106,15 @@ def test_what_judges_computes_with_values(checkout: Path) -> None:
     assert len(made) > 50
 
 
+ASKS_FOR_A_CLOCK = re.compile(r"\bClock\.[A-Z]|\.clock (?:is|==|!=|in)\b|\.timing (?:is|==|!=|in)\b")
+
+
+def test_what_differs_between_the_clocks_is_read_from_the_timing(checkout: Path) -> None:
+    modules = {path: path.read_text() for path in (checkout / "harness").rglob("*.py")}
+    asking = {path.name for path, text in modules.items() if ASKS_FOR_A_CLOCK.search(text)}
+    assert asking == {"timing.py", "schema.py"}, "schema.py has the default, timing.py the facts"
+
+
 def test_no_two_classes_have_one_name(files: tuple[Path, ...], checkout: Path) -> None:
     product = (checkout / "lab", checkout / "harness")
     sources = [path for path in files if path.suffix == ".py" and any(map(path.is_relative_to, product))]

@@ -18,7 +18,8 @@ from harness.record.store import KernelFacts
 from harness.report.terminal.matrix import print_matrix
 from harness.report.terminal.progress import Tally, progress
 from harness.run.events import CellDecided, CellFinished, CellPhase, CellStarted, MatrixStarted, OfCell, RunStarted
-from harness.scenario.model import Clock, Status
+from harness.scenario.model import Status
+from harness.scenario.timing import Clock
 from lab.base.errors import Misuse
 from tests.unit.analysis_samples import claim, control, scenario
 

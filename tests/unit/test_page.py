@@ -23,7 +23,8 @@ from harness.report.charts import Axis, StripRow, fitting, logarithmic, strip
 from harness.report.html import kind
 from harness.report.page import distribution, figure_rows, latency_charts, run_page
 from harness.report.topology import Box, BoxTree, branches
-from harness.scenario.model import Bound, Clock, KnownFailure, Status
+from harness.scenario.model import Bound, KnownFailure, Status
+from harness.scenario.timing import Clock
 from harness.studies.overview.collection import JudgedRun, heat_rows, margin, newest, of_matrix
 from harness.studies.overview.set import compared, entries
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS

@@ -27,7 +27,8 @@ from harness.report.words import Effort, Surroundings, conclusion
 from harness.run.events import CellFinished, CellPhase, CellStarted, Event, RunStarted
 from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import GUEST, IDLE
-from harness.scenario.model import Bound, Clock, Reproduction, Scenario, Status
+from harness.scenario.model import Bound, Reproduction, Scenario, Status
+from harness.scenario.timing import Clock
 from tests.unit import format_samples
 from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, cells, claim, control, scenario
 

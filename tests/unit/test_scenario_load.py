@@ -10,7 +10,8 @@ import pytest
 from harness.base.plain import identity
 from harness.scenario.carry import refused
 from harness.scenario.load import find_scenarios, load_scenario
-from harness.scenario.model import Clock, Operand
+from harness.scenario.model import Operand
+from harness.scenario.timing import Clock
 from lab.base.errors import EXIT_MISUSE, MOST_SHOWN, InputErrors, Misuse
 from tests.unit.scenario_text import GOOD, RIG, load
 

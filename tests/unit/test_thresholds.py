@@ -34,7 +34,8 @@ from harness.record.pairing import pairs, side
 from harness.report.terminal.claims import claim_lines
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.scenario.load import LAYOUT_WORD
-from harness.scenario.model import Bound, Clock, Scenario, Status
+from harness.scenario.model import Bound, Scenario, Status
+from harness.scenario.timing import Clock
 from harness.studies import thresholds
 from harness.studies.evidence.rows import load_zoo, shipped_scenarios
 from harness.studies.evidence.scorer import Measure

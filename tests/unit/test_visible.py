@@ -12,7 +12,8 @@ from harness.judge.operands import Evidence
 from harness.judge.verdict import judge
 from harness.judge.visible import TOO_BUSY, cannot_show, reached, unseen, unseen_change
 from harness.scenario.load import load_scenario
-from harness.scenario.model import Bound, Clock, Ratio, Scenario, Status, Unseen
+from harness.scenario.model import Bound, Ratio, Scenario, Status, Unseen
+from harness.scenario.timing import Clock
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL
 from lab.base.units import show_time
 from tests.unit.analysis_samples import claim, ratio, scenario

@@ -20,7 +20,8 @@ from harness.report.terminal.explain import describe_scenario
 from harness.report.terminal.terminal import Detail, print_verdict
 from harness.report.words import Effort, Surroundings
 from harness.run.plan import expand, guest_job
-from harness.scenario.model import Clock, Load, Status
+from harness.scenario.model import Load, Status
+from harness.scenario.timing import Clock
 from lab.base.errors import InputErrors
 from lab.base.record import BootRecord, Outcome
 from lab.topology.model import Driver
@@ -197,7 +198,7 @@ def mistakes(text: str, folder: Path) -> str:
 
 
 def test_what_a_scenario_of_the_wall_clock_may_say(tmp_path: Path) -> None:
-    assert "needs a ramp of at least 1s" in mistakes(wall().replace("ramp: 1s", "ramp: 100ms"), tmp_path)
+    assert "needs a ramp of at least 1 s" in mistakes(wall().replace("ramp: 1s", "ramp: 100ms"), tmp_path)
     quick = GOOD.replace("{scheduler: none}", "{scheduler: none, io_timeout: 4000}")
     assert load(quick.replace("seeds: 2", "pause: 9s"), tmp_path).pause == 9 * 10**9
     assert "twice the request timeout" in mistakes(quick.replace("seeds: 2", "pause: 8s"), tmp_path)

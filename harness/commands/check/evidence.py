@@ -18,7 +18,6 @@ from harness.commands.matrix import KERNELS
 from harness.judge.thresholds import evidence
 from harness.record.store import Store
 from harness.report.terminal.printing import console_of
-from harness.scenario.model import Clock
 from harness.studies import noise
 from harness.studies.evidence import pages
 from harness.studies.evidence.failures import score_claims
@@ -159,7 +158,7 @@ def _page(topic: Topic, rows: _Rows, options: argparse.Namespace) -> EvidencePag
             pairs = null_pairs(scores, _measure(options, FOLDER), evidence())
             return zoo_page(own, scores, [*islice(pairs, options.pairs)], load_out_of_scope(SCENARIOS))
         case Topic.CLOCKS:
-            wall = [row for row in rows[Topic.CONTROLS] if row.scenario.clock is Clock.WALL]
+            wall = [row for row in rows[Topic.CONTROLS] if not row.scenario.timing.exact]
             return pages.clocks_page(scores, score_newest(wall, store, built=False))
         case Topic.REPORTS:
             return pages.reports_page(scores, score_newest(rows[Topic.SENSITIVITY], store))

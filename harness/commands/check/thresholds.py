@@ -9,7 +9,7 @@ from harness.commands.common import options as shared
 from harness.commands.common.boots import kernel_of
 from harness.commands.common.measuring import FURTHER, add_source, measuring
 from harness.judge.thresholds import DATA
-from harness.scenario.model import Clock, Scenario
+from harness.scenario.model import Scenario
 from harness.studies.evidence.rows import load_zoo, shipped_scenarios
 from harness.studies.evidence.scorer import FOLDER
 from harness.studies.thresholds import (
@@ -57,7 +57,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.scenarios:
         return EXIT_PASS
     kernel = kernel_of(options.source).release
-    virtual = [one for one in shipped_scenarios(SCENARIOS) if one.clock is Clock.VIRTUAL and not _several(one)]
+    virtual = [one for one in shipped_scenarios(SCENARIOS) if one.timing.exact and not _several(one)]
     claims = claim_moves(measure, (options.source, *FURTHER.split()), virtual)
     write_json(DATA, document(kinds, claims, kernel))
     page = PAGES / "thresholds.md"

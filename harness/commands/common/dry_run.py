@@ -13,7 +13,7 @@ from harness.record.index import IndexedRun, indexed_runs
 from harness.report.format import duration, plural
 from harness.report.terminal.cost import cost_lines
 from harness.report.terminal.printing import console_of, figures, plain_table, print_wide
-from harness.scenario.model import Clock, Scenario
+from harness.scenario.model import Scenario
 
 _MOST = 3
 """Scenarios whose loads are listed."""
@@ -33,7 +33,7 @@ class Estimate:
 
     @property
     def at_most(self) -> bool:
-        return self.scenario.clock is Clock.WALL
+        return self.scenario.timing.by_rule
 
     def seconds(self, runs: Sequence[IndexedRun]) -> float | None:
         """Host time from stored runs of the scenario, preferably on the same kernel; None without any."""

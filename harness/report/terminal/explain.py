@@ -10,7 +10,7 @@ from harness.report.format import duration, plural
 from harness.report.terminal.cost import dominant
 from harness.report.topology import tree
 from harness.run.plan import guest_job
-from harness.scenario.model import Arm, Claim, Clock, Control, Load, Role, Scenario
+from harness.scenario.model import Arm, Claim, Control, Load, Role, Scenario
 from lab.base.errors import Misuse
 from lab.base.units import show_size, show_time
 from lab.guest.steps import job_files
@@ -40,7 +40,7 @@ def _arms_of(scenario: Scenario, arms: Sequence[str]) -> list[Arm]:
 
 
 def _boots(scenario: Scenario) -> str:
-    if scenario.clock is Clock.VIRTUAL:
+    if not scenario.timing.by_rule:
         return plural(scenario.seeds, "seed")
     looks = ", ".join(str(look.rounds) for look in stopping_rule(scenario.seeds).looks)
     return f"{scenario.seeds} boots of each arm at most, {scenario.windows} windows each; judged after {looks}"

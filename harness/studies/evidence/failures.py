@@ -9,7 +9,7 @@ from harness.judge.claims import Judgement
 from harness.judge.killers import UNPROVEN, entries, killer, killers, unit_of
 from harness.judge.operands import arms_needed
 from harness.report.format import value
-from harness.scenario.model import Claim, Clock, Control, Status, is_in
+from harness.scenario.model import Claim, Control, Status, is_in
 from harness.studies.evidence.rows import EvidenceRow, arms_of, by_scenario
 from harness.studies.evidence.scorer import NOT_MEASURED, Measure, RowScore, score
 from lab.kernels.mutants import catalogue
@@ -88,7 +88,7 @@ def score_claims(
 
     That is the first of the further kernels that shows it, with the arms of such claims and of what makes them fail.
     """
-    files = [(own, seeds if own[0].scenario.clock is Clock.VIRTUAL else None) for own in by_scenario(rows)]
+    files = [(own, seeds if own[0].scenario.timing.exact else None) for own in by_scenario(rows)]
     scores = [it for own, count in files for it in score(own, source, measure, seeds=count)]
     named = failing_on()
     for mutant in dict.fromkeys((*(row.mutant for row in rows if row.mutant), *named)):

@@ -13,7 +13,7 @@ from harness.limits.load import implied, load_scenario
 from harness.scenario import load, schema
 from harness.scenario.claims import parsed
 from harness.scenario.load import Refused, find_scenarios, variant
-from harness.scenario.model import Agreement, Bound, Claim, Clock, Control, Ratio, Reproduction, Scenario, is_in
+from harness.scenario.model import Agreement, Bound, Claim, Control, Ratio, Reproduction, Scenario, is_in
 from harness.scenario.ratio import BOUND, FIGURE, ExpressionError, names_of, parse_bound, parse_ratio
 from lab.base.errors import InputErrors, Misuse
 from lab.kernels.release import RANGE_PATTERN, RangeError, parse_range
@@ -145,7 +145,7 @@ def clock_rows(scenario: Scenario, search: Path) -> Iterator[EvidenceRow]:
     for entry in scenario.agrees:
         twin = load_scenario(entry.scenario, search=search)
         place = f"{scenario.name}: agrees:"
-        if twin.clock is not Clock.VIRTUAL:
+        if not twin.timing.exact:
             raise Misuse(f"{place} {twin.name} is on the {twin.clock} clock", remedy="name one on the virtual clock")
         try:
             theirs = parse_ratio(entry.theirs, names_of(twin))

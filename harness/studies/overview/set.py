@@ -16,7 +16,7 @@ from harness.report.charts import StripRow, strip
 from harness.report.format import figure, reported, severity, spread, time_words, value
 from harness.report.html import MUST_BE, Values, render
 from harness.report.words import LEGEND, against
-from harness.scenario.model import Claim, Clock, Scenario, Status
+from harness.scenario.model import Claim, Scenario, Status
 from harness.studies.overview.collection import NEAR, Collection, CollectionCell, Column, JudgedRun, heat_rows
 
 _NOTHING = "-"
@@ -38,7 +38,7 @@ def entries(rows: Sequence[Row], of: str, wish: str) -> list[Values]:
 
     Controls that ran on no row are left out. ``words`` has a label, a status and a value for each row.
     """
-    parts, exact = [], _newest(rows).clock is Clock.VIRTUAL
+    parts, exact = [], _newest(rows).timing.exact
     for entry in getattr(_newest(rows), of):
         words, drawn = [], []
         for label, run in rows:
@@ -86,7 +86,7 @@ def compared(
     rows: Sequence[Row], metric: str = SHOWN_METRIC, show: Callable[[float], str] = figure
 ) -> Iterator[Values]:
     """A metric of every measured role: for each row the median, the range and the change from the first row with it."""
-    exact = _newest(rows).clock is Clock.VIRTUAL
+    exact = _newest(rows).timing.exact
     names = dict.fromkeys((seen.arm, seen.load, seen.role) for _, run in rows if run for seen in run.verdict.measured)
     for arm, load, role in names:
         ensembles = [ensemble_of(run.verdict.cells if run else (), arm, (load, role, metric)) for _, run in rows]
