@@ -180,10 +180,10 @@ def with_modules(symbols: Symbols, kernel: Kernel, sections: Mapping[str, str]) 
         if address and module in files:
             starts.setdefault(module, {})[f".{section}"] = int(address, 16)
     labels = [
-        Symbol(own[section] + offset, name, module)
+        Symbol(own[label.section] + label.offset, label.name, module)
         for module, own in starts.items()
-        for section, offset, name in elf.labels(read_module(files[module]))
-        if section in own
+        for label in elf.labels(read_module(files[module]))
+        if label.section in own
     ]
     return replace(symbols, every=tuple(sorted((*symbols.every, *labels), key=lambda symbol: symbol.address)))
 

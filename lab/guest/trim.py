@@ -16,11 +16,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from lab.base.errors import LabBroken
-from lab.native.elf import HEADER_BYTES, is_elf, program_headers
+from lab.native.elf import is_elf
 
 _DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_SYMTAB = 0, 1, 5, 6
 _DT_VERSYM, _DT_VERNEED, _DT_VERNEEDNUM = 0x6FFFFFF0, 0x6FFFFFFE, 0x6FFFFFFF
-_PT_LOAD, _PT_DYNAMIC = 1, 2
+_HEADER_BYTES, _PT_LOAD, _PT_DYNAMIC = 64, 1, 2
 _STB_GLOBAL, _STB_WEAK = 1, 2
 _SHN_UNDEF = 0
 _VER_NDX_GLOBAL = 1
@@ -54,21 +54,28 @@ class _Elf:
     data: bytearray
 
     def __post_init__(self) -> None:
-        if len(self.data) < HEADER_BYTES or not is_elf(self.data):
+        if len(self.data) < _HEADER_BYTES or not is_elf(self.data):
             raise LabBroken("not a 64-bit little-endian ELF program", remedy=_REMEDY)
 
     def offset_of(self, vaddr: int) -> int:
-        for kind, _, offset, start, filesz in program_headers(self.data):
+        for kind, offset, start, filesz in self._program_headers():
             if kind == _PT_LOAD and start <= vaddr < start + filesz:
                 return offset + vaddr - start
         raise LabBroken(f"no loaded segment holds address {vaddr:#x}", remedy=_REMEDY)
 
     def dynamic_table(self) -> tuple[int, int]:
         """File offset and size in bytes of the dynamic section."""
-        for kind, _, offset, _, filesz in program_headers(self.data):
+        for kind, offset, _, filesz in self._program_headers():
             if kind == _PT_DYNAMIC:
                 return offset, filesz
         raise LabBroken("the program is not dynamically linked", remedy=_REMEDY)
+
+    def _program_headers(self) -> Iterator[tuple[int, int, int, int]]:
+        """(type, offset, address, size in the file) of each."""
+        phoff, _, _, _, phentsize, phnum = struct.unpack_from("<QQIHHH", self.data, 0x20)
+        for index in range(phnum):
+            kind, _, offset, address, _, size = struct.unpack_from("<IIQQQQ", self.data, phoff + index * phentsize)
+            yield kind, offset, address, size
 
     def dynamic(self) -> Iterator[tuple[int, int, int]]:
         """Yield (file offset, tag, value) of each dynamic entry."""

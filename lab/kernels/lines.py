@@ -136,7 +136,7 @@ class _Lines:
                 if (
                     unit.owner == function.owner
                     and f"{function.function}\0".encode() in data
-                    and elf.places(data).get(function.function)
+                    and elf.function_in(data, function.function)
                 ):
                     owners.setdefault(index, []).append(unit)
         return {index: units[0] for index, units in owners.items() if len(units) == 1}
@@ -150,7 +150,7 @@ class _Lines:
             )
 
     def _of(self, wanted: Wanted, path: Path) -> Mapping[int, SourceLine]:
-        placed = elf.places(path.read_bytes()).get(wanted.function)
+        placed = elf.function_in(path.read_bytes(), wanted.function)
         if placed is None:
             return {}
         offsets = sorted(wanted.offsets)

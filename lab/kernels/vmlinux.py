@@ -16,13 +16,12 @@ from typing import Protocol
 import zstandard
 
 from lab.base.process import run
-from lab.native.elf import is_elf, program_headers
+from lab.native.elf import has_note, is_elf
 
 DAMAGE = (OSError, ValueError, EOFError, struct.error, lzma.LZMAError, zlib.error, zstandard.ZstdError)
 """What reading a damaged compressed or binary file may raise."""
 _SECTOR = 512
 _PAYLOAD_PROTOCOL = 0x0208
-_PT_NOTE = 4
 _XEN_ELFNOTE_PHYS32_ENTRY = 18  # include/xen/interface/elfnote.h: the entry of the PVH boot protocol
 
 
@@ -53,21 +52,7 @@ def uncompressed(image: bytes) -> bytes | None:
 
 def has_pvh_note(elf: bytes) -> bool:
     """Whether a 64-bit ELF carries the Xen note that names a PVH entry point."""
-    return is_elf(elf) and any(
-        kind == _PT_NOTE and _notes_have_pvh(elf[offset : offset + size])
-        for kind, _, offset, _, size in program_headers(elf)
-    )
-
-
-def _notes_have_pvh(notes: bytes) -> bool:
-    at = 0
-    while at + 12 <= len(notes):
-        name_size, value_size, kind = struct.unpack_from("<III", notes, at)
-        name = notes[at + 12 : at + 12 + name_size].rstrip(b"\0")
-        if name == b"Xen" and kind == _XEN_ELFNOTE_PHYS32_ENTRY:
-            return True
-        at += 12 + (name_size + 3 & ~3) + (value_size + 3 & ~3)
-    return False
+    return is_elf(elf) and has_note(elf, "Xen", _XEN_ELFNOTE_PHYS32_ENTRY)
 
 
 def _payload(image: bytes) -> bytes | None:

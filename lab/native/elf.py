@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Functions and code of a 64-bit ELF file (elf(5))."""
+"""Functions, symbols and code of a 64-bit ELF file, as pyelftools reads them."""
 
-import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from io import BytesIO
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import Symbol as ElfSymbol
 
 _MAGIC = b"\x7fELF\x02\x01"
-HEADER_BYTES = 64
-_SHF_EXECINSTR = 4
-_PT_LOAD, _PT_GNU_EH_FRAME, _PF_X = 1, 0x6474E550, 1
-_SHT_SYMTAB, _SHT_DYNSYM = 2, 11
-_STT_FUNC, _STT_GNU_IFUNC = 2, 10
-_SYMBOL = struct.Struct("<IBBHQQ")
+_EXECUTABLE_SEGMENT, _EXECUTABLE_SECTION = 1, 4
+"""Flags of a program header and of a section header: PF_X, SHF_EXECINSTR."""
+_FUNCTIONS = ("STT_FUNC", "STT_LOOS")
+"""The second one is STT_GNU_IFUNC."""
 _EH_TABLE = b"\x01\x1b\x03\x3b"
 """Linux Standard Base, .eh_frame_hdr: version 1, then the encodings that GNU ld writes (pcrel, udata4, datarel)."""
 
@@ -26,10 +28,19 @@ class ElfFunction:
 
 @dataclass(frozen=True)
 class Segment:
-    """Executable bytes as they are in memory before relocation."""
+    """Bytes as they are in memory before relocation."""
 
     address: int
     data: bytes
+
+
+class Label(NamedTuple):
+    """A symbol of an object file: ``offset`` in a section, which may hold code."""
+
+    name: str
+    section: str
+    offset: int
+    is_code: bool
 
 
 def is_elf(data: bytes | bytearray) -> bool:
@@ -37,134 +48,96 @@ def is_elf(data: bytes | bytearray) -> bool:
 
 
 def executable_segments(data: bytes) -> tuple[Segment, ...]:
-    return tuple(
-        Segment(address, data[offset : offset + size])
-        for kind, flags, offset, address, size in program_headers(data)
-        if kind == _PT_LOAD and flags & _PF_X
-    )
+    return _segments(_parsed(data), executable=True)
 
 
 def functions(data: bytes) -> tuple[ElfFunction, ...]:
     """All functions, sorted by address and name: those of the symbol table, or of the dynamic one where the file was
     stripped. Others, for which the file only has an unwind range, have the hexadecimal address as their name.
     """
-    named = _named_functions(data)
+    elf = _parsed(data)
+    named = {
+        ElfFunction(symbol.name, symbol["st_value"], symbol["st_size"])
+        for symbol in _symbols(elf, "SHT_SYMTAB") or _symbols(elf, "SHT_DYNSYM")
+        if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["type"] in _FUNCTIONS
+    }
     addresses = {function.address for function in named if function.size}
-    nameless = {function for function in _unwind_ranges(data) if function.address not in addresses}
+    nameless = {function for function in _unwind_ranges(elf) if function.address not in addresses}
     return tuple(sorted(named | nameless, key=lambda function: (function.address, function.name)))
 
 
-@dataclass(frozen=True)
-class Placed:
-    """Where a function of an object file is: ``offset`` in the section."""
-
-    section: str
-    offset: int
-
-
-def places(data: bytes) -> Mapping[str, Placed | None]:
-    """The functions of an object file by name, None for a name that several have."""
-    sections = list(_sections(data))
-    (shstrndx,) = struct.unpack_from("<H", data, 0x3E)
-    names = sections[shstrndx].offset
-    placed: dict[str, Placed | None] = {}
-    for table in sections:
-        if table.kind != _SHT_SYMTAB:
-            continue
-        for symbol in _symbols(data, table, sections[table.link]):
-            section = sections[symbol.section] if symbol.section < len(sections) else None
-            if section and section.flags & _SHF_EXECINSTR and symbol.name:
-                at = Placed(_text(data, names + section.name), symbol.address)
-                placed[symbol.name] = at if placed.get(symbol.name, at) == at else None
-    return placed
+def labels(data: bytes) -> Iterator[Label]:
+    """The symbols of an object file that have a name and a section."""
+    elf = _parsed(data)
+    sections = [(section.name, bool(section["sh_flags"] & _EXECUTABLE_SECTION)) for section in elf.iter_sections()]
+    for symbol in _symbols(elf, "SHT_SYMTAB"):
+        # An index that is no section's has a name, such as SHN_ABS.
+        if symbol.name and isinstance(number := symbol["st_shndx"], int) and number < len(sections):
+            section, is_code = sections[number]
+            yield Label(symbol.name, section, symbol["st_value"], is_code)
 
 
-def labels(data: bytes) -> Iterator[tuple[str, int, str]]:
-    """The symbols of an object file with a name and a section: section, offset in it, name."""
-    sections = list(_sections(data))
-    (shstrndx,) = struct.unpack_from("<H", data, 0x3E)
-    names = sections[shstrndx].offset
-    for table in sections:
-        if table.kind == _SHT_SYMTAB:
-            for symbol in _symbols(data, table, sections[table.link]):
-                if symbol.name and 0 < symbol.section < len(sections):
-                    yield _text(data, names + sections[symbol.section].name), symbol.address, symbol.name
+def function_in(data: bytes, name: str) -> Label | None:
+    """The function of an object file, None where it has none of that name, or several."""
+    places = {label for label in labels(data) if label.is_code and label.name == name}
+    return places.pop() if len(places) == 1 else None
 
 
 def code(data: bytes) -> tuple[bytes, ...]:
     """The sections with machine code, in the file's order."""
+    sections = _parsed(data).iter_sections()
+    return tuple(own.data() for own in sections if own["sh_flags"] & _EXECUTABLE_SECTION and own["sh_size"])
+
+
+def has_note(data: bytes, name: str, kind: int) -> bool:
+    """Whether a program header names such a note. Raises ValueError for a damaged file."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.segments import NoteSegment
+
+    try:
+        segments = _parsed(data).iter_segments()
+        notes = (note for segment in segments if isinstance(segment, NoteSegment) for note in segment.iter_notes())
+        # Of a type that pyelftools knows it has the name.
+        return any((note["n_name"], str(note["n_type"])) == (name, str(kind)) for note in notes)
+    except ELFError as error:
+        raise ValueError(f"no ELF file: {error}") from error
+
+
+def _parsed(data: bytes) -> "ELFFile":
+    # 0.1 s of import, which few commands need.
+    from elftools.elf.elffile import ELFFile
+
+    return ELFFile(BytesIO(data))
+
+
+def _segments(elf: "ELFFile", *, executable: bool = False) -> tuple[Segment, ...]:
+    loaded = elf.iter_segments("PT_LOAD")
     return tuple(
-        data[section.offset : section.offset + section.size]
-        for section in _sections(data)
-        if section.flags & _SHF_EXECINSTR and section.size
+        Segment(own["p_vaddr"], own.data()) for own in loaded if not executable or own["p_flags"] & _EXECUTABLE_SEGMENT
     )
 
 
-def _unwind_ranges(data: bytes) -> Iterator[ElfFunction]:
-    """The functions of .eh_frame, which the C++ ABI of x86-64 wants for every function, through its search table."""
-    headers = list(program_headers(data))
-    loads = [(address, size, offset) for kind, _, offset, address, size in headers if kind == _PT_LOAD]
-    for kind, _, offset, address, _ in headers:
-        if kind != _PT_GNU_EH_FRAME or data[offset : offset + 4] != _EH_TABLE:
+def _symbols(elf: "ELFFile", kind: str) -> "list[ElfSymbol]":
+    from elftools.elf.sections import SymbolTableSection
+
+    tables = (table for table in elf.iter_sections(kind) if isinstance(table, SymbolTableSection))
+    return [symbol for table in tables for symbol in table.iter_symbols()]
+
+
+def _unwind_ranges(elf: "ELFFile") -> Iterator[ElfFunction]:
+    """The functions of .eh_frame, which the C++ ABI of x86-64 wants for every function, through its search table.
+
+    pyelftools does not read that table, and takes seconds to parse the 4,000 entries of libc that it points to.
+    """
+    for header in elf.iter_segments("PT_GNU_EH_FRAME"):
+        table, start = header.data(), header["p_vaddr"]
+        if not table.startswith(_EH_TABLE):
             continue
-        (count,) = struct.unpack_from("<I", data, offset + 8)
-        for begin, entry in struct.iter_unpack("<ii", data[offset + 12 : offset + 12 + 8 * count]):
-            at = next(to + address + entry - start for start, size, to in loads if 0 <= address + entry - start < size)
+        segments, count = _segments(elf), int.from_bytes(table[8:12], "little")
+        pairs = iter(memoryview(table)[12 : 12 + 8 * count].cast("i"))
+        for begin, entry in zip(pairs, pairs, strict=True):
+            at = start + entry
+            own = next(own for own in segments if 0 <= at - own.address < len(own.data))
             # length, CIE, address and size, of 4 bytes each in what gcc writes for x86-64
-            (size,) = struct.unpack_from("<I", data, at + 12)
-            yield ElfFunction(f"{address + begin:#x}", address + begin, size)
-
-
-def program_headers(data: bytes | bytearray) -> Iterator[tuple[int, int, int, int, int]]:
-    """(type, flags, offset, address, size in the file) of each program header."""
-    phoff, _, _, _, phentsize, phnum = struct.unpack_from("<QQIHHH", data, 0x20)
-    for index in range(phnum):
-        kind, flags, offset, address, _, size = struct.unpack_from("<IIQQQQ", data, phoff + index * phentsize)
-        yield kind, flags, offset, address, size
-
-
-def _named_functions(data: bytes) -> set[ElfFunction]:
-    sections = list(_sections(data))
-    wanted = _SHT_SYMTAB if any(section.kind == _SHT_SYMTAB for section in sections) else _SHT_DYNSYM
-    return {
-        ElfFunction(symbol.name, symbol.address, symbol.size)
-        for table in sections
-        if table.kind == wanted
-        for symbol in _symbols(data, table, sections[table.link])
-        if symbol.section and symbol.kind in (_STT_FUNC, _STT_GNU_IFUNC)
-    }
-
-
-class _Section(NamedTuple):
-    name: int
-    kind: int
-    flags: int
-    address: int
-    offset: int
-    size: int
-    link: int
-
-
-class _Symbol(NamedTuple):
-    name: str
-    kind: int
-    section: int
-    address: int
-    size: int
-
-
-def _sections(data: bytes) -> Iterator[_Section]:
-    (shoff,) = struct.unpack_from("<Q", data, 0x28)
-    shentsize, shnum = struct.unpack_from("<HH", data, 0x3A)
-    for at in range(shoff, shoff + shentsize * shnum, shentsize):
-        yield _Section(*struct.unpack_from("<IIQQQQI", data, at))
-
-
-def _symbols(data: bytes, table: _Section, strings: _Section) -> Iterator[_Symbol]:
-    for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
-        name, info, _, section, address, size = _SYMBOL.unpack_from(data, at)
-        yield _Symbol(_text(data, strings.offset + name), info & 0xF, section, address, size)
-
-
-def _text(data: bytes, at: int) -> str:
-    return data[at : data.index(b"\0", at)].decode(errors="replace")
+            size = int.from_bytes(own.data[at - own.address + 12 : at - own.address + 16], "little")
+            yield ElfFunction(f"{start + begin:#x}", start + begin, size)

@@ -239,7 +239,7 @@ def test_a_boot_with_counts_has_the_names_of_figures_outside_its_digest(
     files: dict[str, bytes], names: list[str], added: str | None, tmp_path: Path
 ) -> None:
     lab = Lab(
-        Cache(tmp_path),
+        Cache(tmp_path / "cache"),
         Qemu(Path("/opt/qemu"), (10, 0, 13), "", frozenset(), None, "q" * 64),
         Steady(Path("/opt/steady.so"), "s" * 64),
         Payload({}, {}),
