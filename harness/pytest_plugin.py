@@ -33,7 +33,7 @@ from harness.judge.claims import XFAIL
 from harness.judge.verdict import Verdict
 from harness.limits.load import load_scenario
 from harness.record.store import Store
-from harness.report.words import conclusion
+from harness.report.claims import conclusion
 from harness.run.bench import Bench, Run
 from harness.run.plan import Request, run_command
 from harness.scenario.model import Scenario, Status

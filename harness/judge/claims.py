@@ -115,10 +115,6 @@ class EntryVerdict:
         """What a report calls it: a status, or that it was not run."""
         return NOT_RUN if self.judgement is None else str(self.judgement.status)
 
-    @property
-    def says(self) -> str:
-        return self.sentence
-
 
 @dataclass(frozen=True)
 class ClaimVerdict(EntryVerdict):
@@ -143,10 +139,6 @@ class ClaimVerdict(EntryVerdict):
         """The claim, and in brackets that it does not count, that nothing is known to make it fail, or its margin."""
         marks = [*filter(None, (self.aside, "" if self.killers else UNPROVEN, WITHIN_LAYOUT if self.layout else ""))]
         return f"{self.that} ({', '.join(marks)})" if marks else self.that
-
-    @property
-    def says(self) -> str:
-        return ". ".join(filter(None, (self.sentence, self.layout)))
 
     @property
     def aside(self) -> str:
@@ -174,10 +166,6 @@ class ControlVerdict(EntryVerdict):
     @property
     def mutant(self) -> str:
         return self.entry.mutant
-
-    @property
-    def says(self) -> str:
-        return AS_IT_MUST if self.word == Status.PASS else self.sentence
 
     @property
     def held(self) -> bool:

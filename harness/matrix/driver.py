@@ -32,7 +32,7 @@ from harness.record.matrices import (
     with_cell,
 )
 from harness.record.store import KernelFacts, Store
-from harness.report.format import value
+from harness.report.claims import value
 from harness.run.bench import Bench
 from harness.run.boots import Stopped
 from harness.run.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell

@@ -12,7 +12,8 @@ from harness.judge.verdict import Verdict
 from harness.judge.visible import unseen
 from harness.record.judging import changes_of_runs, judge_run
 from harness.record.store import RunFolder
-from harness.report.format import figure, value
+from harness.report.claims import value
+from harness.report.format import figure
 from harness.scenario.metric_names import SHARING
 from harness.scenario.model import Status
 from lab.base.record import Outcome

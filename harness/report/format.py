@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Figures and words as people read them."""
+"""Figures as people read them."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-from harness.judge.cells import CellResult, Ensemble
-from harness.judge.claims import XFAIL, XPASS, Judgement
+from harness.judge.cells import Ensemble
+from harness.judge.claims import XFAIL, XPASS
 from harness.scenario.model import Status
 
 STYLES: Mapping[str, str] = {
@@ -55,29 +54,6 @@ def reported(value: float | None, in_words: str) -> str:
     return f'"{in_words}"' if value is None else f"{value:g}"
 
 
-def value(judgement: Judgement) -> str:
-    """The spread of the seeds, and on the wall clock the interval of the true ratio."""
-    if judgement.ensemble is None:
-        return "not measured"
-    seen = judgement.interval
-    if seen is None:
-        return spread(judgement.ensemble)
-    share = _percent(1 - 2 * seen.level)
-    return (
-        f"{figure(seen.centre)}, {share} within {figure(seen.low)} .. {figure(seen.high)} by {seen.rounds} boots a side"
-    )
-
-
-def noise(judgement: Judgement) -> str:
-    """What the boots and the windows inside them scatter by, empty where that is not known."""
-    seen = judgement.scatter
-    return f"boots scatter by {_percent(seen.boots)}, windows by {_percent(seen.windows)}" if seen else ""
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
 def duration(seconds: float) -> str:
     """``8.4 s``, ``72 s`` or ``12 min 5 s``."""
     if seconds < 10:  # noqa: PLR2004
@@ -103,19 +79,3 @@ def percent(share: float) -> str:
 
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def incidents(cells: Sequence[CellResult], whose: str = "") -> Iterator[dict[str, Any]]:
-    """``status``, ``where`` and ``reasons`` of cells; those with the same status and the same reasons are one."""
-    alike: dict[tuple[str, tuple[str, ...]], dict[str, list[int]]] = {}
-    for cell in cells:
-        alike.setdefault((str(cell.status), cell.reasons), {}).setdefault(cell.arm, []).append(cell.seed)
-    for (status, reasons), arms in alike.items():
-        of_seeds: dict[str, list[str]] = {}
-        for arm, seeds in arms.items():
-            of_seeds.setdefault(", ".join(map(str, seeds)), []).append(arm)
-        where = "; ".join(
-            f"{'arm' if len(names) == 1 else 'arms'} {', '.join(names)}, {'seeds' if ',' in seeds else 'seed'} {seeds}"
-            for seeds, names in of_seeds.items()
-        )
-        yield {"status": status, "where": whose + where, "reasons": reasons}

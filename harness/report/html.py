@@ -23,8 +23,6 @@ _KINDS = {
     "fails": "pass",
 }
 _OTHER = "skip"
-MUST_BE = "must be"
-"""What is in front of the bound of a negative control."""
 
 
 def render(template: str, **values: Any) -> str:

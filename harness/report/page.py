@@ -15,10 +15,11 @@ from harness.metrics.occupancy import LoadUse, Samples, Series, held_series, mea
 from harness.record.store import PlannedCell, RunFolder
 from harness.report import charts
 from harness.report.charts import FEW_LINES, SLOWEST, Distribution, Occupancy, StripRow, strip
-from harness.report.format import figure, incidents, limits, plural, reported, severity, spread, time_words, value
-from harness.report.html import MUST_BE, Values, render
+from harness.report.claims import NOT_MEASURED, claim_text, conclusion, incidents
+from harness.report.format import figure, limits, plural, reported, severity, spread, time_words
+from harness.report.html import Values, render
 from harness.report.topology import branches, stack_boxes
-from harness.report.words import LEGEND, Surroundings, against, conclusion, method, settings_words, state
+from harness.report.words import LEGEND, Surroundings, against, method, settings_words
 from harness.scenario.model import Arm, Load, Scenario, Status
 from lab.base.record import BootRecord, Outcome
 
@@ -70,7 +71,7 @@ _SCENARIO = 2
 def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
     """HTML. Raises Misuse when a run cannot be read."""
     loads = list(recorded(run))
-    claims, controls = _entries(verdict.claims, "expected"), _entries(verdict.controls, MUST_BE)
+    claims, controls = _entries(verdict.claims), _entries(verdict.controls)
     values = {
         "claims": claims,
         "controls": controls,
@@ -140,24 +141,23 @@ def _topologies(scenario: Scenario, loads: Sequence[RecordedLoad]) -> Iterator[V
         yield {"heading": heading + (f" ({settings})" if settings else ""), "stacks": stacks, "branches": ways}
 
 
-def _entries(entries: Iterable[EntryVerdict], wish: str) -> list[Values]:
+def _entries(entries: Iterable[EntryVerdict]) -> list[Values]:
     """Claims or controls, failures first; ``word`` is what it does."""
     rows = []
-    for entry in sorted(entries, key=lambda entry: severity(entry.word)):
-        judgement, shown, drawn = entry.judgement, "not measured", None
+    for text in map(claim_text, sorted(entries, key=lambda entry: severity(entry.word))):
+        entry, judgement, drawn = text.entry, text.entry.judgement, None
         if judgement is not None:
             row = StripRow("", judgement.ensemble, judgement.interval)
-            shown, drawn = value(judgement), strip(entry.that, [row], entry.entry.expect, wish=wish)
-        does, must = state(entry)
-        sentence = "" if wish == MUST_BE and entry.word == Status.PASS else entry.says
-        more = {"expect": f"{wish} {entry.expect}", "ratio": entry.ratio, "sentence": sentence, "strip": drawn}
-        rows.append({"word": does, "must": f"must {must}", "that": entry.text, "value": shown, **more})
+            drawn = strip(entry.that, [row], entry.entry.expect, wish=text.wish)
+        shown = {"that": entry.text, "value": text.value, "expect": text.bound, "ratio": entry.ratio}
+        sentence = {"sentence": text.explanation, "strip": drawn}
+        rows.append({"word": text.state, "must": f"must {text.must}", **shown, **sentence})
     return rows
 
 
 def _reproductions(verdict: Verdict) -> Iterator[Values]:
     for told in verdict.reproductions:
-        shown = "not measured" if told.ensemble is None else spread(told.ensemble)
+        shown = NOT_MEASURED if told.ensemble is None else spread(told.ensemble)
         report = reported(told.reported, told.in_words)
         off = "" if told.off is None else f"{100 * told.off:+.1f} % from the report's {report}. "
         words = f"Report: {report}. " if told.reported is None else ""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from harness.judge.cells import CellResult, skipped
 from harness.judge.verdict import Verdict, judge
 from harness.record.store import KernelFacts, PlannedCell, RunFacts
-from harness.report.export.parts import Export
+from harness.report.exports import Export
 from harness.scenario.model import KnownFailure, Scenario, Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, cells, claim, control, ratio, scenario

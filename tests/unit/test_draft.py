@@ -17,7 +17,7 @@ from harness.judge.cells import CellResult
 from harness.judge.verdict import judge
 from harness.limits.limits import arm_bound
 from harness.limits.load import load_scenario
-from harness.report.words import conclusion
+from harness.report.claims import conclusion
 from harness.scenario.model import Scenario, Status, Unseen
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_MISUSE, InputErrors
 from lab.topology.load import catalogue

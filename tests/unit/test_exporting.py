@@ -14,7 +14,7 @@ from harness.cli import main
 from harness.commands.common.parser import build_parser
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder
-from harness.report.terminal.terminal import Detail
+from harness.report.terminal.run import Detail
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from tests.unit.analysis_samples import claim, control, scenario
 from tests.unit.store_samples import boot_all, new_run

@@ -18,10 +18,8 @@ from hypothesis import strategies as st
 
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict, judge
-from harness.report.export.junit import junit_xml
-from harness.report.export.kcidb import kcidb_json
-from harness.report.export.ktap import ktap
-from harness.report.export.parts import COLUMNS, Export, csv_table
+from harness.report.exports import COLUMNS, Export, csv_table, junit_xml, ktap
+from harness.report.kcidb import kcidb_json
 from harness.scenario.model import Scenario, Status
 from tests.unit.analysis_samples import SEEDS, cell, cells, claim, control, scenario
 from tests.unit.format_samples import FACTS, KNOWN, MODEL, RESULTS, TEST, everything, good

@@ -19,11 +19,11 @@ from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind
 from harness.noise import Interval
 from harness.record.store import KernelFacts
+from harness.report.claims import conclusion
 from harness.report.format import duration, figure, spread
-from harness.report.terminal.claims import CELLS, gauge
 from harness.report.terminal.progress import Tally, progress
-from harness.report.terminal.terminal import Detail, print_verdict
-from harness.report.words import Effort, Surroundings, conclusion
+from harness.report.terminal.run import CELLS, Detail, gauge, print_verdict
+from harness.report.words import Effort, Surroundings
 from harness.run.events import CellFinished, CellPhase, CellStarted, Event, RunStarted
 from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import GUEST, IDLE

@@ -31,7 +31,7 @@ from harness.judge.verdict import judge, verdict_document
 from harness.patch.judgement import Effect, outcomes
 from harness.record.judging import changes_of_runs, differences
 from harness.record.pairing import pairs, side
-from harness.report.terminal.claims import claim_lines
+from harness.report.claims import claim_text
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.scenario.load import LAYOUT_WORD
 from harness.scenario.model import Bound, Scenario, Status
@@ -314,9 +314,8 @@ def test_a_claim_nearer_to_its_bound_than_layout_moves_it_is_marked_everywhere()
     assert near.claims[0].text == "the share is kept (unproven, within layout)"
     assert verdict_document(near)["claims"][0]["within_layout"] == says
     assert "within_layout" not in verdict_document(far)["claims"][0]
-    (line, *_) = claim_lines(near)
-    assert says in line.reason
-    assert says in near.claims[0].says
+    text = claim_text(near.claims[0])
+    assert (text.margin, text.explanation) == (says, f"it keeps it. {says}")
     assert not [
         *differences(verdict_document(near), json.loads(json.dumps(verdict_document(near)).replace(moved, "1%")))
     ]

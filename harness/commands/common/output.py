@@ -6,7 +6,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 
 from rich.console import Console
@@ -16,9 +15,10 @@ from harness.judge.verdict import Verdict, verdict_document
 from harness.limits.bottleneck import Bottleneck
 from harness.record.judging import explain_run
 from harness.record.store import RunFolder
-from harness.report.export.parts import Export, exported
+from harness.report.exports import Export, csv_table, exported, junit_xml, ktap
+from harness.report.kcidb import kcidb_json
 from harness.report.terminal.printing import console_of
-from harness.report.terminal.terminal import Detail, print_verdict
+from harness.report.terminal.run import Detail, print_verdict
 from harness.report.words import Effort, Surroundings
 from harness.studies.calibration import note
 from lab.base.errors import Misuse
@@ -47,13 +47,12 @@ def _effort(run: RunFolder) -> Effort:
 
 Format = Callable[[Export], str]
 STDOUT = "-"
-FORMATS: Mapping[str, tuple[str, str, str]] = {
-    "junit": ("junit", "junit_xml", "JUnit XML"),
-    "ktap": ("ktap", "ktap", "KTAP version 1"),
-    "kcidb": ("kcidb", "kcidb_json", "kcidb JSON, schema 5.3"),
-    "csv": ("parts", "csv_table", "CSV with a row per figure"),
+FORMATS: Mapping[str, tuple[Format, str]] = {
+    "junit": (junit_xml, "JUnit XML"),
+    "ktap": (ktap, "KTAP version 1"),
+    "kcidb": (kcidb_json, "kcidb JSON, schema 5.3"),
+    "csv": (csv_table, "CSV with a row per figure"),
 }
-"""Module of harness.report.export, a ``Format`` in it, and its title. A module is imported only when it is used."""
 
 
 def add_exports(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +65,7 @@ def add_exports(parser: argparse.ArgumentParser) -> None:
             flag, long, dest="detail", action="store_const", const=value, default=Detail.NORMAL, help=text
         )
     detail.add_argument("--json", action="store_true", help="print verdict.json instead of the report")
-    for name, (_, _, title) in FORMATS.items():
+    for name, (_, title) in FORMATS.items():
         parser.add_argument(f"--{name}", metavar="FILE", help=f"also write {title}; - is standard output")
 
 
@@ -87,8 +86,7 @@ def show_run(options: argparse.Namespace, run: RunFolder, verdict: Verdict) -> N
 def export(options: argparse.Namespace, run: RunFolder, verdict: Verdict) -> None:
     """Write each requested format. Raises LabBroken when a file cannot be written."""
     for name, target in _targets(options).items():
-        module, function, _ = FORMATS[name]
-        write: Format = getattr(import_module(f"harness.report.export.{module}"), function)
+        write, _ = FORMATS[name]
         text, path = write(exported(run, verdict)), Path(target)
         if target == STDOUT:
             sys.stdout.write(text)

@@ -15,9 +15,9 @@ from harness.judge.verdict import Verdict
 from harness.limits.load import load_scenario
 from harness.record.index import indexed_runs
 from harness.record.store import load_run
+from harness.report.claims import reason
 from harness.report.format import STYLES, plural
 from harness.report.terminal.printing import console_of
-from harness.report.words import reason
 from harness.scenario.model import Scenario, Status
 from lab.base.errors import Misuse
 

@@ -8,7 +8,7 @@ from harness.judge.cells import Ensemble
 from harness.judge.claims import Judgement
 from harness.judge.killers import UNPROVEN, entries, killer, killers, unit_of
 from harness.judge.operands import arms_needed
-from harness.report.format import value
+from harness.report.claims import value
 from harness.scenario.model import Claim, Control, Status, is_in
 from harness.studies.evidence.rows import EvidenceRow, arms_of, by_scenario
 from harness.studies.evidence.scorer import NOT_MEASURED, Measure, RowScore, score

@@ -13,8 +13,9 @@ from harness.judge.thresholds import LARGE
 from harness.judge.verdict import SHOWN_METRIC
 from harness.metrics.figures import PER_IO
 from harness.report.charts import StripRow, strip
-from harness.report.format import figure, reported, severity, spread, time_words, value
-from harness.report.html import MUST_BE, Values, render
+from harness.report.claims import EXPECTED, MUST_BE, value
+from harness.report.format import figure, reported, severity, spread, time_words
+from harness.report.html import Values, render
 from harness.report.words import LEGEND, against
 from harness.scenario.model import Claim, Scenario, Status
 from harness.studies.overview.collection import NEAR, Collection, CollectionCell, Column, JudgedRun, heat_rows
@@ -129,7 +130,7 @@ def _scenario(collection: Collection, scenario: str) -> Values | None:
     named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
     if not any(run for _, run in named):
         return None
-    ratios, red = entries(named, "claims", "expected"), entries(named, "controls", MUST_BE)
+    ratios, red = entries(named, "claims", EXPECTED), entries(named, "controls", MUST_BE)
     shown = list(_runs(rows))
     bad = severity(Status.DONE)
     tables = {name: list(compared(named, *of)) for name, of in _TABLES.items()}

@@ -16,7 +16,7 @@ from typing import Any
 from harness.judge.cells import Ensemble
 from harness.judge.claims import XFAIL, XPASS
 from harness.judge.verdict import Verdict
-from harness.report.export.parts import BOOTS, Export, JudgedPart, parts
+from harness.report.exports import BOOTS, Export, JudgedPart, parts
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import KnownFailure, Status
 from lab.base.digest import canonical, digest_bytes

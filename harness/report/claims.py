@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a verdict says of its claims, negative controls and boots: made once, for terminal, pages, exports and mails."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.judge.cells import CellResult
+from harness.judge.claims import XFAIL, XPASS, ClaimVerdict, EntryVerdict, Judgement
+from harness.judge.verdict import Verdict
+from harness.report.format import figure, plural, spread
+from harness.scenario.model import Status
+
+NOT_MEASURED = "not measured"
+CONTROL = "negative control: "
+"""In front of what is said of one where no heading says so."""
+
+
+@dataclass(frozen=True)
+class ClaimText:
+    """A claim or a negative control in words.
+
+    ``state`` is what it does and ``must`` what it must do: ``holds`` and ``hold``, or a status and ``hold``.
+    ``figure`` is the median, on the wall clock the centre of the interval; it is empty for what was not run.
+    ``value`` has the range too. ``reason`` rests on figures, on a known failure or on what is missing, ``meaning`` is
+    the scenario's sentence, ``margin`` says why another layout of the same code may decide it otherwise; each may be
+    empty.
+    """
+
+    entry: EntryVerdict
+    state: str
+    must: str
+    figure: str
+    value: str
+    reason: str
+    meaning: str = ""
+    margin: str = ""
+
+    @property
+    def bound(self) -> str:
+        """With its verb: ``expected >= 0.9``, ``must be <= 0.5``."""
+        return f"{self.wish} {self.entry.expect}"
+
+    @property
+    def measured(self) -> str:
+        """The value and the ratio of figures that gave it."""
+        prefix = "" if self.value == NOT_MEASURED else "measured "
+        return f"{prefix}{self.value}: {self.entry.ratio}"
+
+    @property
+    def wish(self) -> str:
+        return EXPECTED if self.must == "hold" else MUST_BE
+
+    @property
+    def explanation(self) -> str:
+        """Why it is what it is, in all sentences that there are."""
+        return ". ".join(filter(None, (self.meaning or self.reason, self.margin)))
+
+
+EXPECTED, MUST_BE = "expected", "must be"
+"""What is in front of the bound of a claim and of a negative control."""
+
+
+def claim_text(entry: EntryVerdict) -> ClaimText:
+    judgement, must = entry.judgement, "hold" if isinstance(entry, ClaimVerdict) else "fail"
+    state = f"{must}s" if entry.word == Status.PASS else entry.word
+    if judgement is None:
+        return ClaimText(entry, state, must, "", NOT_MEASURED, entry.sentence)
+    shown = "-"
+    if judgement.ensemble is not None:
+        shown = figure(judgement.interval.centre if judgement.interval else judgement.ensemble.median)
+    reason, meaning, margin = judgement.reason.removeprefix(CONTROL), "", ""
+    if isinstance(entry, ClaimVerdict):
+        reason = entry.sentence if entry.known or entry.diagnosed else reason
+        meaning, margin = entry.sentence if entry.sentence != reason else "", entry.layout
+    return ClaimText(entry, state, must, shown, value(judgement), reason, meaning, margin)
+
+
+def value(judgement: Judgement) -> str:
+    """The spread of the seeds, and on the wall clock the interval of the true ratio."""
+    if judgement.ensemble is None:
+        return NOT_MEASURED
+    interval = judgement.interval
+    if interval is None:
+        return spread(judgement.ensemble)
+    between = f"{figure(interval.low)} .. {figure(interval.high)} by {interval.rounds} boots a side"
+    return f"{figure(interval.centre)}, {_percent(1 - 2 * interval.level)} within {between}"
+
+
+def noise(judgement: Judgement) -> str:
+    """What the boots and the windows inside them scatter by, empty where that is not known."""
+    scatter = judgement.scatter
+    if scatter is None:
+        return ""
+    return f"boots scatter by {_percent(scatter.boots)}, windows by {_percent(scatter.windows)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def incidents(cells: Sequence[CellResult], kernel: str = "") -> Iterator[dict[str, Any]]:
+    """``status``, ``where`` and ``reasons`` of cells; those with the same status and the same reasons are one."""
+    alike: dict[tuple[str, tuple[str, ...]], dict[str, list[int]]] = {}
+    for cell in cells:
+        alike.setdefault((str(cell.status), cell.reasons), {}).setdefault(cell.arm, []).append(cell.seed)
+    for (status, reasons), arms in alike.items():
+        of_seeds: dict[str, list[str]] = {}
+        for arm, seeds in arms.items():
+            of_seeds.setdefault(", ".join(map(str, seeds)), []).append(arm)
+        where = "; ".join(
+            f"{'arm' if len(names) == 1 else 'arms'} {', '.join(names)}, {'seeds' if ',' in seeds else 'seed'} {seeds}"
+            for seeds, names in of_seeds.items()
+        )
+        yield {"status": status, "where": kernel + where, "reasons": reasons}
+
+
+_CLAIMS = {
+    Status.FAIL: "failed",
+    Status.ERROR: "could not be judged: boots or the lab's model went wrong",
+    Status.MISS: "could not be judged: boots left no result",
+    Status.DONE: "inconclusive",
+    Status.SKIP: "could not be judged: this kernel or run lacks what they need",
+}
+_CONTROLS = _CLAIMS | {Status.FAIL: "met a failure of the kernel", Status.SKIP: "could not be run on this kernel"}
+_BOOTS = {Status.FAIL: "ended in a failure of the kernel", Status.ERROR: "went wrong", Status.MISS: "left no result"}
+_BASE_BOOTS = {
+    Status.ERROR: "of the BASE kernel went wrong or cannot be compared",
+    Status.MISS: "of the BASE kernel left no result",
+}
+
+
+def conclusion(verdict: Verdict) -> str:
+    """What decided the status, and the exit code: ``1 of 4 claims failed (exit 1)``."""
+    return f"{reason(verdict)} (exit {verdict.exit_code})"
+
+
+def reason(verdict: Verdict) -> str:
+    """What decided the status."""
+    required = [claim for claim in verdict.claims if not claim.optional]
+    claims = [claim.judgement.status for claim in required if claim.word not in (XFAIL, XPASS)]
+    known = [claim.word for claim in required]
+    run = [control for control in verdict.controls if control.judgement is not None]
+    if verdict.status is Status.PASS:
+        noisy = any(claim.judgement.interval for claim in verdict.claims)
+        over = f"{plural(len(verdict.seeds), 'boot')} a side" if noisy else plural(len(verdict.seeds), "seed")
+        held = f"{plural(len(claims), 'claim')} held ({over})" if claims else ""
+        controls = f"negative controls: {len(run)} of {len(run)} failed" if run else ""
+        claimed = ", ".join(filter(None, (held, _times(known, XFAIL, "failed as known"))))
+        return "; ".join(filter(None, (claimed, controls)))
+    held_controls = sum(control.held for control in run)
+    statuses = [control.judgement.status for control in run if control.judgement and not control.held]
+    drafts = sum(claim.draft for claim in verdict.claims)
+    parts = [
+        f"{plural(drafts, 'claim')} {'is a draft' if drafts == 1 else 'are drafts'}: set bounds and remove draft: true"
+        if drafts and verdict.status is Status.DONE
+        else "",
+        _count(claims, verdict.status, "claim", _CLAIMS),
+        _times(known, XPASS, "held although known to fail") if verdict.status is Status.FAIL else "",
+        f"{plural(held_controls, 'negative control')} held, but must fail"
+        if held_controls and verdict.status is Status.ERROR
+        else "",
+        _count(statuses, verdict.status, "negative control", _CONTROLS),
+        _count((cell.status for cell in verdict.cells), verdict.status, "boot", _BOOTS),
+        _count((cell.status for cell in verdict.base or ()), verdict.status, "boot", _BASE_BOOTS),
+    ]
+    return "; ".join(filter(None, parts)) or "the scenario makes no claim"
+
+
+def _times(words: Sequence[str], word: str, says: str) -> str:
+    count = words.count(word)
+    return f"{plural(count, 'claim')} {says}" if count else ""
+
+
+def _count(statuses: Iterable[Status], status: Status, noun: str, says: Mapping[Status, str]) -> str:
+    every = list(statuses)
+    count = every.count(status)
+    if not count or status not in says:
+        return ""
+    return f"{f'{count} of ' if len(every) > 1 else ''}{plural(len(every), noun)} {says[status]}"

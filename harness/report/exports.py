@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Verdicts as CSV, JUnit XML and KTAP; ``harness.report.kcidb`` has the fourth format."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from xml.etree import ElementTree as Xml
+
+from harness.judge.cells import CellResult
+from harness.judge.claims import XFAIL, XPASS, ClaimVerdict, EntryVerdict, Judgement
+from harness.judge.operands import arms_needed
+from harness.judge.verdict import Verdict
+from harness.record.store import RunFacts, RunFolder
+from harness.report.claims import CONTROL, claim_text, conclusion
+from harness.scenario.metric_names import unit
+from harness.scenario.model import KnownFailure, Scenario, Status
+from lab.base.record import Outcome
+
+CLAIMS, CONTROLS, BOOTS = "claims", "controls", "boots"
+GROUPS = (CLAIMS, CONTROLS, BOOTS)
+
+
+@dataclass(frozen=True)
+class Export:
+    """A judged run. ``seconds`` is the host time of each boot by arm and seed."""
+
+    scenario: Scenario
+    verdict: Verdict
+    facts: RunFacts
+    seconds: Mapping[tuple[str, int], float] = field(default_factory=dict)
+
+
+def exported(run: RunFolder, verdict: Verdict) -> Export:
+    """The run with the time of its boots."""
+    seconds: dict[tuple[str, int], float] = {}
+    for cell, record in run.boots():
+        key = cell.arm, cell.seed
+        seconds[key] = seconds.get(key, 0.0) + sum(record.wall.values())
+    return Export(run.scenario, verdict, run.facts, seconds)
+
+
+@dataclass(frozen=True)
+class JudgedPart:
+    """``word`` is a status, XFAIL or XPASS; ``counts``: it enters the status of the run.
+
+    ``reason`` is a sentence, or empty; ``facts`` are lines on what was measured. ``hung``: a guest hung and left no
+    figure. ``judgement`` is None for a boot. ``seconds`` of host time are those of a boot, 0 for the rest.
+    """
+
+    group: str
+    name: str
+    word: str
+    counts: bool = True
+    reason: str = ""
+    facts: tuple[str, ...] = ()
+    hung: bool = False
+    judgement: Judgement | None = None
+    known: KnownFailure | None = None
+    seconds: float = 0.0
+
+
+def parts(export: Export) -> Iterator[JudgedPart]:
+    """All parts, in the order of GROUPS and of the scenario's file."""
+    verdict = export.verdict
+    for entry in (*verdict.claims, *verdict.controls):
+        yield _entry(entry, verdict)
+    for cell in verdict.cells:
+        yield replace(_boot(cell), seconds=export.seconds.get((cell.arm, cell.seed), 0.0))
+    for cell in verdict.base_incidents:
+        yield _boot(cell, "BASE kernel, ")
+
+
+def _entry(entry: EntryVerdict, verdict: Verdict) -> JudgedPart:
+    text, judgement = claim_text(entry), entry.judgement
+    if judgement is None:
+        return JudgedPart(CONTROLS, entry.that, str(Status.SKIP), reason=text.reason, facts=(entry.ratio,))
+    facts: tuple[str, ...] = (f"{text.value}, {text.bound}", entry.ratio)
+    hung = _hung(entry, judgement, verdict)
+    if isinstance(entry, ClaimVerdict):
+        name = f"{entry.that} ({entry.aside})" if entry.draft else entry.that
+        counts, known = not entry.optional, entry.known
+        return JudgedPart(CLAIMS, name, entry.word, counts, text.explanation, facts, hung, judgement, known)
+    reason = f"{CONTROL}{text.explanation}"
+    if judgement.status is Status.PASS:
+        reason = f"{CONTROL}{text.state}, as it must"
+        facts = (reason, *facts)
+    return JudgedPart(CONTROLS, entry.that, entry.word, True, reason, facts, hung, judgement)
+
+
+def _boot(cell: CellResult, kernel: str = "") -> JudgedPart:
+    facts = (f"digest {cell.digest}",) if cell.digest else ()
+    name = f"{kernel}arm {cell.arm}, seed {cell.seed}"
+    hung = cell.outcome is Outcome.HANG
+    return JudgedPart(BOOTS, name, str(cell.status), reason="; ".join(cell.reasons), facts=facts, hung=hung)
+
+
+def _hung(entry: EntryVerdict, judgement: Judgement, verdict: Verdict) -> bool:
+    """Whether a ratio has no value because a guest hung in one of its arms."""
+    if judgement.status is not Status.FAIL or judgement.ensemble is not None:
+        return False
+    arms = arms_needed([entry.entry.ratio])
+    return any(cell.arm in arms and cell.outcome is Outcome.HANG for cell in verdict.cells)
+
+
+# CSV
+
+_FORMULA = ("=", "+", "-", "@", "\t")
+COLUMNS = ("scenario", "run", "kernel", "arm", "load", "role", "metric", "seed", "value", "unit")
+
+
+def csv_table(export: Export) -> str:
+    """RFC 4180 with a header, lines ended by LF; ``unit`` is empty for a count or a share.
+
+    Rows of the BASE kernel come last, with its own run and release. A text that a spreadsheet would take for a
+    formula starts with an apostrophe.
+    """
+    verdict, facts = export.verdict, export.facts
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in _rows(verdict.cells):
+        writer.writerow(_safe(export.scenario.name, facts.run_id, facts.kernel.release, *row))
+    if facts.base:
+        for row in _rows(verdict.base or ()):
+            writer.writerow(_safe(export.scenario.name, facts.baseline, facts.base.release, *row))
+    return out.getvalue()
+
+
+def _safe(*row: object) -> tuple[object, ...]:
+    """The row without formulas (OWASP, "CSV Injection"); figures stay as they are."""
+    return tuple(f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in row)
+
+
+def _rows(cells: Sequence[CellResult]) -> Iterator[tuple[object, ...]]:
+    """Values as floats, which csv writes by repr: reading them back gives the same figures."""
+    for cell in cells:
+        for (load, role, metric), figure in sorted(cell.figures.items()):
+            yield cell.arm, load, role, metric, cell.seed, figure, unit(metric)
+
+
+# JUnit XML
+
+_ELEMENTS = {
+    Status.FAIL: "failure",
+    XPASS: "failure",
+    Status.ERROR: "error",
+    Status.MISS: "error",
+    Status.DONE: "skipped",
+    Status.SKIP: "skipped",
+    XFAIL: "skipped",
+}
+# XML 1.0, section 2.2: other characters are not allowed, not even as references.
+_UNFIT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_xml(export: Export) -> str:
+    """The whole document: a suite for the run, a test case for each claim, control and boot.
+
+    FAIL and XPASS are failures; ERROR and MISS are errors; SKIP, DONE (inconclusive), XFAIL ("expected
+    failure") and optional claims that did not pass are skipped. ``time`` is a boot's; a claim has none of its own.
+    """
+    every = list(parts(export))
+    counts = _counts(every)
+    root = Xml.Element("testsuites", {"name": "blklab", **counts})
+    name = f"{export.scenario.name}[{export.facts.kernel.spec}]"
+    suite = Xml.SubElement(root, "testsuite", {"name": _fit(name), **counts})
+    if export.facts.started:
+        suite.set("timestamp", export.facts.started)
+    _properties(suite, export)
+    for part in every:
+        _case(suite, f"{name}.{part.group}", part)
+    Xml.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{Xml.tostring(root, encoding="unicode")}\n'
+
+
+def _counts(every: Sequence[JudgedPart]) -> dict[str, str]:
+    elements = [_element(part) for part in every]
+    return {
+        "tests": str(len(elements)),
+        "failures": str(elements.count("failure")),
+        "errors": str(elements.count("error")),
+        "skipped": str(elements.count("skipped")),
+        "time": _seconds(sum(part.seconds for part in every)),
+    }
+
+
+def _element(part: JudgedPart) -> str:
+    if part.word != Status.PASS and not part.counts:
+        return "skipped"
+    return _ELEMENTS.get(part.word, "")
+
+
+def _properties(suite: Xml.Element, export: Export) -> None:
+    verdict, facts = export.verdict, export.facts
+    properties = Xml.SubElement(suite, "properties")
+    values = {
+        "kernel": f"{facts.kernel.release} ({facts.kernel.origin})",
+        "base": facts.base.release if facts.base else "",
+        "qemu": facts.qemu,
+        "status": str(verdict.status),
+        "exit_code": str(verdict.exit_code),
+        "conclusion": conclusion(verdict),
+        "run": facts.run_id,
+    }
+    for name, value in values.items():
+        if value:
+            Xml.SubElement(properties, "property", name=name, value=_fit(value))
+
+
+def _case(suite: Xml.Element, classname: str, part: JudgedPart) -> None:
+    names = {"classname": _fit(classname), "name": _fit(part.name)}
+    case = Xml.SubElement(suite, "testcase", {**names, "time": _seconds(part.seconds)})
+    element = _element(part)
+    if element:
+        prefix = "expected failure" if part.word == XFAIL else ""
+        prefix = prefix if part.counts else f"optional: {part.word}"
+        message = ": ".join(filter(None, (prefix, part.reason))) or part.word
+        Xml.SubElement(case, element, type=part.word, message=_fit(message)).text = _fit("\n".join(part.facts))
+    elif part.facts:
+        Xml.SubElement(case, "system-out").text = _fit("\n".join(part.facts))
+
+
+def _seconds(time: float) -> str:
+    return f"{time:.3f}"
+
+
+def _fit(text: str) -> str:
+    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+# KTAP
+
+_KTAP = "KTAP version 1"
+_INDENT = "  "
+_DIRECTIVES = {Status.ERROR: "ERROR", Status.MISS: "ERROR", Status.DONE: "SKIP", Status.SKIP: "SKIP", XFAIL: "XFAIL"}
+_NOT_OK = frozenset({Status.FAIL, Status.ERROR, Status.MISS, XPASS})
+
+
+@dataclass(frozen=True)
+class _Result:
+    good: bool
+    name: str
+    directive: str = ""
+    data: str = ""
+
+    def line(self, number: int) -> str:
+        note = " ".join(filter(None, (self.directive, _plain(self.data))))
+        return f"{'ok' if self.good else 'not ok'} {number} {_plain(self.name)}" + (f" # {note}" if note else "")
+
+
+def ktap(export: Export) -> str:
+    """KTAP version 1 (Documentation/dev-tools/ktap.rst in the kernel's sources); the last line ends with a newline.
+
+    One test for the scenario, with the subtests claims, controls and boots, each with a subtest for every member.
+
+    ============================  =======  =========
+    word                          result   directive
+    ============================  =======  =========
+    PASS                          ok
+    FAIL, XPASS                   not ok
+    FAIL: a guest hung            not ok   TIMEOUT
+    XFAIL                         ok       XFAIL
+    ERROR, MISS                   not ok   ERROR
+    SKIP, DONE (inconclusive)     ok       SKIP
+    optional and not PASS         ok       SKIP
+    ============================  =======  =========
+
+    XFAIL is "ok" as in kselftest's ksft_test_result_xfail(), so that a reader that does not know the
+    directive sees no failure. A test with a subtest that is "not ok" is "not ok" itself.
+    """
+    lines = [_KTAP, "1..1", *_indent(_groups(list(parts(export))))]
+    kernel = export.facts.kernel
+    about = (export.scenario.title, f"kernel {kernel.release} ({kernel.origin})", export.facts.qemu)
+    lines += [f"# {_plain(text)}" for text in about if text]
+    lines.append(_scenario(export.verdict).line(1))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _scenario(verdict: Verdict) -> _Result:
+    good, directive = verdict.status not in _NOT_OK, _DIRECTIVES.get(verdict.status, "")
+    return _Result(good, verdict.scenario, directive, conclusion(verdict))
+
+
+def _groups(every: Sequence[JudgedPart]) -> Iterator[str]:
+    groups = {name: [part for part in every if part.group == name] for name in GROUPS}
+    filled = {name: members for name, members in groups.items() if members}
+    yield _KTAP
+    yield f"1..{len(filled)}"
+    for number, (name, members) in enumerate(filled.items(), start=1):
+        results = [_result(part) for part in members]
+        yield from _indent(_members(members, results))
+        yield _Result(all(result.good for result in results), name).line(number)
+
+
+def _members(members: Sequence[JudgedPart], results: Sequence[_Result]) -> Iterator[str]:
+    yield _KTAP
+    yield f"1..{len(members)}"
+    for number, (part, result) in enumerate(zip(members, results, strict=True), start=1):
+        yield from (f"# {_plain(fact)}" for fact in part.facts)
+        yield result.line(number)
+
+
+def _result(part: JudgedPart) -> _Result:
+    if not part.counts and part.word != Status.PASS:
+        return _Result(True, part.name, "SKIP", f"optional: {part.word}: {part.reason}")
+    if part.word == Status.PASS:
+        return _Result(True, part.name)
+    directive = "TIMEOUT" if part.hung and part.word == Status.FAIL else _DIRECTIVES.get(part.word, "")
+    return _Result(part.word not in _NOT_OK, part.name, directive, part.reason)
+
+
+def _indent(lines: Iterator[str]) -> Iterator[str]:
+    return (_INDENT + line for line in lines)
+
+
+def _plain(text: str) -> str:
+    """One line without hash signs: a hash starts the directive and cannot be escaped."""
+    return re.sub(r"[^\S ]+|[\x00-\x1f\x7f]+| {2,}", " ", text.replace("#", "-")).strip()

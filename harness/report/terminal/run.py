@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The report of a run on the terminal: the verdict, what decided it, and how to repeat it."""
+
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+from rich.console import Console
+from rich.measure import Measurement as Extent
+from rich.padding import Padding
+from rich.table import Column, Table
+from rich.text import Text
+
+from harness.judge.cells import CellResult
+from harness.judge.claims import NOT_RUN, Judgement
+from harness.judge.operands import operands
+from harness.judge.verdict import Measurement, Verdict
+from harness.judge.visible import unseen
+from harness.limits.bottleneck import Bottleneck
+from harness.report.claims import ClaimText, claim_text, conclusion, incidents, noise, reason
+from harness.report.format import STYLES, duration, figure, limits, plural, reported, severity, spread
+from harness.report.terminal.bottleneck import bottleneck_table, folded_lines
+from harness.report.terminal.printing import figures, folded, plain_table, trimmed
+from harness.report.words import Surroundings, method
+from harness.scenario.model import Bound, Scenario, Status
+from harness.scenario.ratio import FIGURE
+
+WIDEST = 120
+_STATUS_WIDTH = 5
+_INDENT = 2
+_PACKAGE = re.compile(r"(?<=[0-9]) \([^)]*\)", re.ASCII)
+
+
+class Detail(Enum):
+    """How much of a report is printed: one line, what decided the verdict, or everything."""
+
+    BRIEF = "brief"
+    NORMAL = "normal"
+    FULL = "full"
+
+
+def print_verdict(
+    console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings, detail: Detail = Detail.NORMAL
+) -> None:
+    """Write the report. Colour follows the console (none when it is no terminal or NO_COLOR is set)."""
+    with trimmed(console):
+        if detail is Detail.BRIEF:
+            line = _status(verdict.status).append(f"  {_name(scenario, around)}: {conclusion(verdict)}", "default")
+            console.print(line, soft_wrap=True)
+        else:
+            _report(console, scenario, verdict, around, full=detail is Detail.FULL)
+
+
+def _report(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings, *, full: bool) -> None:
+    """The verdict, then what it rests on: causes before claims, failed claims first; the verdict again at the end."""
+    _heading(console, scenario, verdict, around)
+    if full and scenario.teaches:
+        console.print(Text(f"\n{scenario.teaches}"), width=_width(console))
+    _cells(console, "Not measured", verdict.incidents)
+    _cells(console, "BASE kernel: not measured, or not comparable", verdict.base_incidents)
+    _claims(console, verdict, _width(console), full=full)
+    _measured(console, verdict, (around.base, around.facts.kernel.release), full=full)
+    if full:
+        _reproductions(console, verdict)
+    _bottlenecks(console, verdict, around.bottlenecks, full=full)
+    if full:
+        _method(console, scenario, verdict, around)
+    else:
+        _footer(console, scenario, verdict, around)
+    console.print(_status(verdict.status).append(f"  {conclusion(verdict)}", "default"))
+
+
+def _name(scenario: Scenario, around: Surroundings) -> str:
+    return f"{scenario.name} on Linux {around.facts.kernel.release}"
+
+
+def _heading(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
+    origin = around.facts.kernel.origin.partition(",")[0]
+    head = _status(verdict.status).append(f"  {_name(scenario, around)} ({origin})", "default")
+    console.print(head, width=_width(console))
+    for text in (reason(verdict), scenario.title):
+        console.print(Padding(Text(text), (0, 0, 0, _STATUS_WIDTH + 1)), width=_width(console))
+
+
+# Claims
+
+_LEAST = 24
+"""Characters that a claim's text gets at least; the gauge is left out where it would get fewer."""
+_STYLES = {Status.PASS: "green", NOT_RUN: "dim"}
+CELLS = 12
+LEGEND = "x measured, = allowed"
+_EDGE = 9
+"""The cell at which the limit of a one-sided bound is: a third of the limit's height remains above it."""
+_BAND = (5, 7)
+"""The cells of a two-sided bound."""
+
+
+def gauge(judgement: Judgement | None, bound: Bound) -> str:
+    """An x for each seed, or on the wall clock for the centre of the interval; empty without a figure or a scale.
+
+    A one-sided bound is drawn from zero to 4/3 of its limit, a two-sided one with 2.5 of its widths on either side.
+    What lies outside is at the edge. An x is on ``=`` exactly where the bound holds.
+    """
+    scale = _scale(bound)
+    if judgement is None or judgement.ensemble is None or scale is None:
+        return ""
+    start, cell, first, end = scale
+    cells = ["=" if first <= number < end else "." for number in range(CELLS)]
+    if (interval := judgement.interval) is not None:
+        for number in range(_at(interval.low, start, cell), _at(interval.high, start, cell) + 1):
+            cells[number] = "-"
+    allowed = range(first, end)
+    barred = [number for number in range(CELLS) if number not in allowed]
+    for value in [interval.centre] if interval else judgement.ensemble.values.values():
+        exact = _at(value, start, cell)
+        cells[min(allowed if bound.holds(value) else barred, key=lambda number: abs(number - exact))] = "x"
+    return f"|{''.join(cells)}|"
+
+
+def _scale(bound: Bound) -> tuple[float, float, int, int] | None:
+    """Where the first cell starts, how much a cell is, and which cells are allowed."""
+    if bound.low is not None and bound.high is not None:
+        cell = (bound.high - bound.low) / (_BAND[1] - _BAND[0])
+        return (bound.low - _BAND[0] * cell, cell, *_BAND) if cell > 0 else None
+    limit = bound.low if bound.low is not None else bound.high
+    if limit is None or limit <= 0:
+        return None
+    return 0.0, limit / _EDGE, *((_EDGE, CELLS) if bound.low is not None else (0, _EDGE))
+
+
+def _at(value: float, start: float, cell: float) -> int:
+    return max(0, min(CELLS - 1, int((value - start) / cell)))
+
+
+def _claims(console: Console, verdict: Verdict, width: int, *, full: bool) -> None:
+    """A row for each claim and control, failures first, and below it what explains it."""
+    every = sorted(map(claim_text, (*verdict.claims, *verdict.controls)), key=lambda text: severity(text.entry.word))
+    shown = [text for text in every if full or text.entry.word != NOT_RUN]
+    rows = [(text.state, text.must, text.figure, *_bound(text)) for text in shown]
+    heads = ("state", "must")
+    states, musts, figures, bounds, gauges = (
+        max(map(len, column)) for column in zip(*rows, (*heads, "", "", ""), strict=True)
+    )
+    before = 2 + states + 2 + musts + 2
+    room = width - before - (2 + figures) - (2 + bounds) - (2 + gauges)
+    if room < _LEAST:
+        room, gauges = room + 2 + gauges, 0
+    if rows:
+        head = f"  {heads[0]:{states}}  {heads[1]:{musts}}"
+        _print(console, Text(head + (LEGEND.rjust(width - len(head)) if gauges else ""), "dim"))
+    printed: set[str] = set()
+    for text, (does, must, number, bound, drawn) in zip(shown, rows, strict=True):
+        first, *others = textwrap.wrap(text.entry.text, max(room, _LEAST), break_long_words=False) or [""]
+        row = Text("  ").append(does.ljust(states), _STYLES.get(text.entry.word) or STYLES[text.entry.word])
+        row.append(f"  {must:{musts}}  {first.ljust(room)}  {number:>{figures}}  {bound:<{bounds}}")
+        _print(console, row.append(f"  {drawn}" if gauges else "", "dim"))
+        for line in others:
+            _print(console, Text(" " * before + line))
+        for note in (note for note in _notes(text, full=full) if note not in printed):
+            printed.add(note)
+            for line in textwrap.wrap(note, width - before, break_long_words=False):
+                _print(console, Text(" " * before).append(line, "dim"))
+    if hidden := len(every) - len(shown):
+        _print(console, Text(f"  {plural(hidden, 'negative control')} not run: made for another kernel (-v)", "dim"))
+
+
+def _bound(text: ClaimText) -> tuple[str, str]:
+    return text.entry.expect.replace(" .. ", ".."), gauge(text.entry.judgement, text.entry.entry.expect)
+
+
+def _notes(text: ClaimText, *, full: bool) -> Iterator[str]:
+    """What it rests on; a failure also shows its range and the figures that were divided."""
+    judgement = text.entry.judgement
+    failed = judgement is not None and judgement.ensemble and text.entry.word != Status.PASS
+    notes = [text.measured if failed else "", text.reason, text.margin]
+    if full:
+        notes += [text.measured, noise(judgement), text.meaning] if judgement else [text.entry.ratio]
+    return filter(None, notes)
+
+
+def _print(console: Console, line: Text) -> None:
+    line.rstrip()
+    console.print(line, soft_wrap=True)
+
+
+# Figures
+
+
+def _measured(console: Console, verdict: Verdict, releases: tuple[str, str], *, full: bool) -> None:
+    """IOPS of each arm, load and role: the median over the seeds and the range.
+
+    The range is left out unless ``full``. With a BASE kernel (the first of ``releases``, else empty) each figure has
+    both kernels, their ranges and their quotient; within the spread of the seeds they do not differ.
+    """
+    if not verdict.measured:
+        return
+    console.print()
+    columns = "median and range" if full or releases[0] else "median"
+    over = f", {columns} over {plural(len(verdict.seeds), 'seed')}" if len(verdict.seeds) > 1 else ""
+    console.print(Text(f"IOPS{over}", "bold"))
+    if releases[0]:
+        _print_pair(console, verdict, releases)
+    elif full:
+        table = plain_table(folded("arm"), "load", "role", figures("IOPS"), Column("range", no_wrap=True, style="dim"))
+        for name, row in _names(verdict.measured):
+            table.add_row(*name, figure(row.iops.median), limits(row.iops))
+        _indent(console, table, console.width)
+    else:
+        _print_arms(console, verdict)
+
+
+def _print_arms(console: Console, verdict: Verdict) -> None:
+    """A row for each arm and a column for each figure; where these do not fit, a row for each figure."""
+    arms = list(dict.fromkeys(row.arm for row in verdict.measured))
+    names = list(dict.fromkeys((row.load, row.role) for row in verdict.measured))
+    medians = {(row.arm, (row.load, row.role)): figure(row.iops.median) for row in verdict.measured}
+    heads = (figures("\n".join(name)) for name in names)
+    last = Column("arm", overflow="fold", vertical="bottom")
+    table = Table(*heads, last, box=None, pad_edge=False, padding=(0, 1), header_style="dim")
+    for arm in arms:
+        table.add_row(*(medians.get((arm, name), "-") for name in names), Text(arm))
+    if Extent.get(console, console.options, table).minimum > console.width - _INDENT:
+        table = plain_table("figure", *(Column(arm, justify="right", overflow="fold") for arm in arms))
+        for name in names:
+            table.add_row(".".join(name), *(medians.get((arm, name), "-") for arm in arms))
+    _indent(console, table, console.width)
+
+
+def _print_pair(console: Console, verdict: Verdict, releases: tuple[str, str]) -> None:
+    sides = (Column(release, justify="right", overflow="fold") for release in releases)
+    table = plain_table(folded("arm"), "load", "role", *sides, "quotient")
+    for name, row in _names(verdict.measured):
+        table.add_row(*name, spread(row.base) if row.base else "-", spread(row.iops), _quotient(row))
+    _indent(console, table, console.width)
+
+
+def _quotient(row: Measurement) -> str:
+    if row.base is None or not row.base.median:
+        return "-"
+    return figure(row.iops.median / row.base.median) if row.iops.separate_from(row.base) else "no difference"
+
+
+def _names(measured: Sequence[Measurement]) -> list[tuple[tuple[Text, str, str], Measurement]]:
+    """Each figure with its name; an arm is named once."""
+    rows, arm = [], ""
+    for row in measured:
+        shown, arm = ("" if row.arm == arm else row.arm), row.arm
+        rows.append(((Text(shown), row.load, row.role), row))
+    return rows
+
+
+# The rest
+
+
+def _reproductions(console: Console, verdict: Verdict) -> None:
+    if not verdict.reproductions:
+        return
+    _section(console, "Compared with the field report")
+    for told in verdict.reproductions:
+        table = _grid(1)
+        table.add_row("-", Text(told.that))
+        seen = f"not measured: {told.reason}" if told.ensemble is None else f"measured {spread(told.ensemble)}"
+        for words, style in (
+            (f"report {reported(told.reported, told.in_words)}", ""),
+            (seen, "bold" if told.ensemble else "dim"),
+            (told.ratio.text, "dim"),
+            (told.because, "italic"),
+        ):
+            if words:
+                table.add_row("", Text(words, style))
+        _indent(console, table)
+
+
+def _cells(console: Console, title: str, cells: Sequence[CellResult]) -> None:
+    if not cells:
+        return
+    _section(console, title)
+    table = _grid(_STATUS_WIDTH)
+    for cell in incidents(cells):
+        table.add_row(_status(cell["status"]), Text(f"{cell['where']}: {'; '.join(cell['reasons'])}"))
+    _indent(console, table)
+
+
+def _bottlenecks(console: Console, verdict: Verdict, limits: Sequence[Bottleneck], *, full: bool) -> None:
+    failed = {
+        (operand.path[0], operand.path[1])
+        for claim in verdict.claims
+        for operand in operands(claim.entry.ratio)
+        if claim.counts_as is Status.FAIL and operand.kind == FIGURE
+    }
+    table = bottleneck_table(limits) if full and limits else folded_lines(limits, failed)
+    if table is not None:
+        _section(console, "Bottleneck")
+        _indent(console, table)
+
+
+def _footer(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
+    console.print()
+    qemu = _PACKAGE.sub("", around.facts.qemu, count=1)
+    time = "" if around.effort.elapsed is None else f", {duration(around.effort.elapsed)}"
+    line = f"{plural(around.effort.boots, 'boot')}{time}, {scenario.clock} clock, {qemu}"
+    details = f"blklab judge -v {around.folder}" if around.folder else ""
+    named = {"device models": around.models, "baseline": around.base, "caution": around.caution, "details": details}
+    named["not visible"] = unseen(scenario, verdict.cells)
+    named["again"] = shlex.join(around.facts.command)
+    for each in (line, *(f"{name}: {text}" for name, text in named.items() if text)):
+        console.print(Text(each, "dim"), soft_wrap=True)
+
+
+def _method(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
+    _section(console, "How")
+    table = Table.grid(Column(style="dim", no_wrap=True), folded(), padding=(0, 2))
+    for name, text in method(scenario, verdict, around):
+        table.add_row(Text(name), Text(text))
+    _indent(console, table)
+    # Not wrapped, so that they can be copied.
+    for name, text in (("  again    ", shlex.join(around.facts.command)), ("  results  ", around.folder)):
+        if text:
+            console.print(Text(name, "dim").append(text, "default"), soft_wrap=True)
+    console.print()
+
+
+def _status(word: str) -> Text:
+    return Text(str(word), STYLES[word])
+
+
+def _grid(width: int | None) -> Table:
+    """A column of words of ``width`` characters (None: as wide as the longest), and a column of text."""
+    return Table.grid(Column(width=width, no_wrap=True), folded(), padding=(0, 2))
+
+
+def _width(console: Console) -> int:
+    return min(console.width, WIDEST)
+
+
+def _section(console: Console, title: str) -> None:
+    console.print()
+    console.print(Text(title, "bold"))
+
+
+def _indent(console: Console, table: Table, width: int = 0) -> None:
+    console.print(Padding(table, (0, 0, 0, _INDENT), expand=False), width=width or _width(console))
