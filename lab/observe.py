@@ -63,6 +63,7 @@ class Observer:
             fingerprint=fingerprint,
             wall=self._spans(1, ending.wall),
             virtual=self._spans(2, self._marks[-1][2]),
+            unfit=self._reader.unfit if outcome is Outcome.UNFIT else (),
         )
 
     def _spans(self, clock: int, end: float) -> dict[str, float]:
@@ -82,7 +83,7 @@ class Observer:
         if self._death:
             return Outcome.HANG if console.is_hang(self._death) else Outcome.OOPS, self._death
         if reader.unfit and reader.ended and not reader.fault:
-            return Outcome.UNFIT, reader.unfit
+            return Outcome.UNFIT, reader.unfit_sentence
         return self._cut_short(ending)
 
     def _never_ready(self, ending: Ending) -> tuple[Outcome, str]:

@@ -16,12 +16,12 @@ from lab.base.digest import digest_bytes
 from lab.base.errors import LabBroken
 from lab.base.record import BootRecord
 from lab.base.units import Tell, silent
-from lab.guest import filesystems, image, payload
+from lab.guest import image, payload
 from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
 from lab.guest.steps import Step, job_files
-from lab.guest.steps.device import HOST_NOISE, LOSE_DISK, Daemon, Inject, LocklessArray, Lose, Module
-from lab.guest.steps.load import LayFiles, Meanwhile, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn, tracing
+from lab.guest.steps.device import HOST_NOISE, LOSE_DISK, Daemon, Inject, Lose, Module
+from lab.guest.steps.load import LayFiles, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn, tracing
 from lab.guest.steps.setting import Cgroup, Confirm, Read
 from lab.kernels.model import Kernel
 from lab.native import compiler, programs
@@ -238,7 +238,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     own_devices = hardware(topology) if topology.emulated else None
     clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock()
     modules = [step.name for step in work if isinstance(step, Module)]
-    base = image.base_image(lab.cache, kernel, _payload(lab, topology, work), modules, _programs(lab.cache, work))
+    base = image.base_image(lab.cache, kernel, _payload(lab, topology), modules, _programs(lab.cache, work))
     loads = sum(load.time + load.patience for load in job.loads)
     # Seconds of host time; a guest that is always busy runs about twenty times slower than its clock.
     limit = 600 + 40 * loads / NANOSECONDS
@@ -283,15 +283,11 @@ def _sections(steps: Iterable[Step]) -> Iterator[Step]:
                 yield Read(f"{step.name}{section}", f"/sys/module/{step.name}/sections/{section}")
 
 
-def _payload(lab: Lab, topology: Topology, work: Iterable[Step]) -> Payload:
-    """The payload with the runner's verbs and the programs that these steps need besides."""
-    kinds = set(map(type, work))
+def _payload(lab: Lab, topology: Topology) -> Payload:
+    """The payload with the programs that the topology needs besides."""
     own = payload.with_whole_calibration(lab.payload) if topology.emulated else lab.payload
-    own = payload.with_further_steps(own) if topology.emulated or topology.processors.observed else own
-    makers = {stack.type or str(stack.kind) for stack in topology.stacks.values()} & filesystems.MAKERS.keys()
-    own = filesystems.added(lab.cache, own, makers) if makers or Cgroup in kinds else own
-    own = payload.with_further_steps(own, "lockless.sh", "lockless", ("dd",)) if LocklessArray in kinds else own
-    return payload.with_further_steps(own, "paths.sh", "paths") if Meanwhile in kinds else own
+    layers = {stack.type or str(stack.kind) for stack in topology.stacks.values()} & payload.MAKERS.keys()
+    return payload.with_makers(lab.cache, own, layers)
 
 
 def _complete(kernel: Kernel, work: Iterable[Step], words: Sequence[str]) -> tuple[Step, ...]:

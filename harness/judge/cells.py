@@ -189,7 +189,7 @@ def measured(
         lab_broke=record.outcome in LAB_BROKE,
         fingerprint=record.fingerprint,
     )
-    if record.outcome is Outcome.UNFIT and (reason := refused(record.detail, arm.queue["scheduler"], release)):
+    if record.outcome is Outcome.UNFIT and (reason := refused(record.unfit, arm.queue["scheduler"], release)):
         return replace(result, status=Status.SKIP, reasons=(reason,))
     if status is not Status.PASS:
         return replace(result, reasons=(_reason(says, record),))

@@ -2,13 +2,13 @@
 """What the guest read back after set-up: settings with their effective values, device names, dm tables."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
 
 from harness.metrics.node import MeasurementError, sent
-from lab.base.record import NOTHING_THERE, ROUTED_BY_KERNEL, TRIED
+from lab.base.record import ABSENT, ROUTED, TRIED
 from lab.topology.fields import REPEAT_COUNT
 from lab.topology.model import StackKind, Topology
 
@@ -17,8 +17,7 @@ _DEVICE = "device"
 _FIELDS = 3
 _TRIED_ROW = re.compile(r"([^\t]*)\t[^\t]*\t([01])\t([0-9]+)")
 # The scheduler is set first: where its file is not there, neither is the disk.
-_ABSENT = re.compile(rf"queue\.(iosched/|(?!scheduler))(\S+)\[\S+\]: {NOTHING_THERE} ")
-_MANAGED = re.compile(rf"hba\.interrupts\[(\S+)\]: {ROUTED_BY_KERNEL} ([0-9]+) ")
+_ATTRIBUTE = re.compile(r"queue\.(iosched/|(?!scheduler))(\S+)\[\S+\]")
 
 
 @dataclass(frozen=True)
@@ -52,15 +51,18 @@ def read_tried(data: bytes) -> dict[tuple[str, str, str], float]:
     return figures
 
 
-def refused(unfit: str, scheduler: str, release: str) -> str:
+def refused(unfit: Sequence[str], scheduler: str, release: str) -> str:
     """The setting that this kernel does not have; empty where the set-up failed for another reason.
 
-    ``unfit`` is the guest's message, ``scheduler`` the elevator that it should use.
+    ``unfit`` is that of a boot, ``scheduler`` the elevator that it should use.
     """
-    if absent := _ABSENT.search(unfit):
-        return f"{scheduler if absent[1] else 'a queue'} of {release} has no attribute {absent[2]}"
-    managed = _MANAGED.search(unfit)
-    return f"{release} routes interrupt {managed[2]} of {managed[1]} itself" if managed else ""
+    match unfit:
+        case [code, knob, _] if code == ABSENT and (attribute := _ATTRIBUTE.fullmatch(knob)):
+            return f"{scheduler if attribute[1] else 'a queue'} of {release} has no attribute {attribute[2]}"
+        case [code, knob, interrupt] if code == ROUTED:
+            hba = knob.removeprefix("hba.interrupts[").removesuffix("]")
+            return f"{release} routes interrupt {interrupt} of {hba} itself"
+    return ""
 
 
 def devices(readings: tuple[Reading, ...]) -> dict[str, str]:

@@ -34,7 +34,7 @@ from harness.scenario.model import Scenario
 from lab.base.digest import canonical, digest_bytes, digest_file
 from lab.base.errors import LabBroken, Misuse
 from lab.base.reading import read_regular, real
-from lab.base.record import BootRecord
+from lab.base.record import ABSENT, ROUTED, BootRecord
 from lab.kernels.model import Kernel
 
 SCHEMA = 2
@@ -52,6 +52,7 @@ _OWN = ("folder", "files")
 """Fields of a record that boot.json does not have as they are: instead of files, it names their digests."""
 _BUILT = ("source:", "tree:", "mutant:")
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_FORMER_UNFIT = re.compile(r"step [0-9]+: (\S+): (?:nothing matches (.*)|the kernel routes interrupt ([0-9]+) itself)")
 _VERDICT, _EFFORT = "verdict.json", "effort.json"
 _CODE = "code"
 _UNFIT_FOR_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
@@ -370,10 +371,19 @@ def read_boot(folder: Path) -> BootRecord:
     try:
         digests = from_plain(dict[str, str], body.pop("files", None))
         del body["schema"]
+        body.setdefault("unfit", _former_unfit(str(body.get("detail"))))
         record = from_plain(BootRecord, {**body, "folder": str(folder), "files": {}})
     except ValueError as error:
         raise Damaged(BOOT, str(error)) from error
     return replace(record, files={name: _file(folder / ARTEFACTS, name, sha) for name, sha in digests.items()})
+
+
+def _former_unfit(detail: str) -> list[str]:
+    """``BootRecord.unfit`` of boots that were stored before there was one, which have its sentence alone."""
+    match = _FORMER_UNFIT.fullmatch(detail)
+    if match is None:
+        return []
+    return [ABSENT, match[1], match[2]] if match[2] else [ROUTED, match[1], match[3]]
 
 
 def _file(artefacts: Path, name: str, digest: str) -> bytes:

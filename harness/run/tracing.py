@@ -17,7 +17,7 @@ from harness.record.store import new_run_id, save_boot
 from harness.run.plan import expand
 from harness.scenario.model import Arm, Scenario
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.base.record import TRACE_FILE, UNKNOWN_EVENT, BootRecord, Outcome
+from lab.base.record import NO_EVENT, TRACE_FILE, BootRecord, Outcome
 from lab.kernels.model import Kernel
 from lab.session import Job, Lab, PhaseSeen, prepare_job, run_job, unmet
 from lab.yaml.strict import nearest
@@ -75,8 +75,8 @@ def trace_boot(
 def _check(record: BootRecord, kernel: Kernel) -> None:
     if record.outcome is Outcome.BYE:
         return
-    _, found, event = record.detail.partition(f"{UNKNOWN_EVENT} ")
-    if record.outcome is Outcome.UNFIT and found:
+    if record.unfit[:1] == (NO_EVENT,):
+        event = record.unfit[1]
         raise Misuse(
             f"{kernel.release} has no trace event {event}{_like(event, record)}",
             remedy=f"see out/available_events in {record.folder} for the events of this kernel",

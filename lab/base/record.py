@@ -49,7 +49,8 @@ class BootRecord:
     the digest of the measured results (``lab.base.digest``), None unless the outcome is BYE.
     Text of the guest is printable: what a guest writes reaches terminals and reports through this record only.
     ``wall`` maps phase (boot, setup, measure, send) to seconds of host time, ``virtual`` to
-    seconds of guest time. ``fingerprint`` maps each input to its digest or text.
+    seconds of guest time. ``fingerprint`` maps each input to its digest or text. ``unfit`` is the code of
+    ``lab.guest.protocol`` and the fields with which a step failed, empty unless the outcome is UNFIT.
     """
 
     folder: Path
@@ -61,10 +62,12 @@ class BootRecord:
     fingerprint: Mapping[str, str]
     wall: Mapping[str, float]
     virtual: Mapping[str, float]
+    unfit: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "detail", printable(self.detail))
-        object.__setattr__(self, "warnings", tuple(map(printable, self.warnings)))
+        for name in ("warnings", "unfit"):
+            object.__setattr__(self, name, tuple(map(printable, getattr(self, name))))
         for name in ("wall", "virtual"):
             phases = {printable(phase): seconds for phase, seconds in getattr(self, name).items()}
             object.__setattr__(self, name, phases)
@@ -81,9 +84,9 @@ SAMPLES = "{load}.samples.json"
 TRACE_FILE = "trace.{load}.txt.gz"
 """Measured file: the trace of a load."""
 
-NOTHING_THERE = "nothing matches"
-"""Text in ``detail`` between a knob's name and a path that does not exist."""
-ROUTED_BY_KERNEL = "the kernel routes interrupt"
-"""Text in ``detail`` before the number of an interrupt whose affinity is kernel-managed."""
-UNKNOWN_EVENT = "no trace event"
-"""Text in ``detail`` before the name of a trace event that the kernel does not have."""
+ABSENT = "absent"
+"""Code in ``unfit`` for a path that does not exist; its fields are what asked for it and the pattern."""
+ROUTED = "routed"
+"""Code in ``unfit`` for an interrupt whose affinity is kernel-managed; its fields are the knob and the interrupt."""
+NO_EVENT = "event"
+"""Code in ``unfit`` for a trace event that the kernel does not have; its field is the name."""

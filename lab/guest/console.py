@@ -23,7 +23,7 @@ _WARNINGS = re.compile(
 _GREETING = re.compile(
     r"\[\s*([0-9]+\.[0-9]+)\] .*(?:Power-on or device reset occurred|(\[\w+\]) Sense Key : Hardware Error)"
 )
-# Marks of lab/guest/paths.sh.
+# Marks of lab/guest/verbs/path.sh.
 _PATH = re.compile(r"blklab: path (\S+) is (lost|back)$")
 _FAILED_ON = re.compile(r"I/O error, dev (\S+),")
 _NOT_READY = re.compile(r"(\[\w+\]) Unit Not Ready")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The programs of every guest: busybox, fio, dmsetup, mdadm, tc and their libraries.
+"""The programs of every guest: busybox, fio, dmsetup, mdadm, tc and their libraries, and what makes layers of some.
 
 They come from the packages of ``lab/packages/trixie.lock``, unpacked into the cache, so that the payload's bytes do
 not depend on the host.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from lab.base.digest import digest_bytes
 from lab.base.units import Tell, silent
 from lab.guest import initramfs
 from lab.guest.initramfs import ArchiveEntry
-from lab.guest.trim import drop_libraries
+from lab.guest.trim import drop_libraries, needed_libraries
 from lab.packages import sources
 from lab.packages.apt import Archive
 from lab.packages.lock import locked, pin_name
@@ -46,9 +46,10 @@ PROGRAMS = {
 """Path of a program in the guest to its path in the package."""
 
 _APPLETS = (
-    *("sh", "mount", "stty", "uname", "sleep", "reboot", "mkdir", "ln", "cat", "tr", "dmesg", "rm", "sha256sum"),
-    *("base64", "gzip", "wc", "insmod", "tail", "head", "yes", "cp", "cpio", "ifconfig"),
+    *("sh", "mount", "stty", "uname", "sleep", "reboot", "mkdir", "ln", "cat", "tr", "dmesg", "rm", "sha256sum", "tee"),
+    *("base64", "gzip", "wc", "insmod", "tail", "head", "yes", "cp", "cpio", "ifconfig", "readlink", "sync", "dd"),
 )
+_HERE = Path(__file__).parent
 
 
 _SPIN, _BRIEF_SPIN = (b"\x48\x81\xf9" + (nanoseconds - 1).to_bytes(4, "little") for nanoseconds in (1_280_000, 12_800))
@@ -107,10 +108,11 @@ def packages(cache: Cache, pin: str, names: Sequence[str], what: str, tell: Tell
 def assemble(root: Path, versions: Mapping[str, str]) -> Payload:
     """Payload from ``root``, where the packages were unpacked. Raises LabBroken when a file is absent."""
     keep = {*LIBRARIES, LOADER}
+    scripts = ("runner.sh", *(f"verbs/{path.name}" for path in sorted((_HERE / "verbs").glob("*.sh"))))
     entries = {
         "bin/busybox": initramfs.regular(_read(root, "usr/bin/busybox"), executable=True),
-        "init": initramfs.regular(_own("init"), executable=True),
-        "runner.sh": initramfs.regular(_own("runner.sh")),
+        "init": initramfs.regular((_HERE / "init").read_bytes(), executable=True),
+        **{name: initramfs.regular((_HERE / name).read_bytes()) for name in scripts},
         f"lib64/{LOADER}": initramfs.regular(_read(root, f"{LIBRARY_FOLDER}/{LOADER}"), executable=True),
         "lib/x86_64-linux-gnu": initramfs.symlink("/lib64"),
     }
@@ -125,28 +127,58 @@ def assemble(root: Path, versions: Mapping[str, str]) -> Payload:
     return Payload(entries, dict(versions))
 
 
-_UNKNOWN_STEP = b'*) unfit "unknown step $1" ;;'
+@dataclass(frozen=True)
+class Maker:
+    """The program that makes a layer: its name in the guest, and where it is in its packages."""
+
+    name: str
+    program: str
+    packages: tuple[str, ...]
 
 
-def with_further_steps(
-    payload: Payload, script: str = "further.sh", function: str = "further", applets: Sequence[str] = ("readlink",)
-) -> Payload:
-    """The payload with a runner that also knows the verbs of ``script``, which may need ``applets``.
-
-    The last script of the runner leaves the verbs that it does not know to ``function``. The payload of other guests
-    is unchanged: the fingerprint of every boot covers its bytes.
-    """
-    there, name = payload.entries, "further.sh" if function == "further" else script
-    step = f'*) command -v {function} >/dev/null || . /{name}; {function} "$@" ;;'
-    last = next(path for path in there if path.endswith(".sh") and _UNKNOWN_STEP in there[path].data)
-    data = there[last].data.replace(_UNKNOWN_STEP, step.encode())
-    own = {last: initramfs.regular(data), name: initramfs.regular(_own(script))}
-    own |= {f"bin/{applet}": initramfs.symlink("busybox") for applet in applets}
-    return replace(payload, entries={**there, **own})
+_COMMON = ("libblkid1", "libuuid1")
+MAKERS: Mapping[str, Maker] = {
+    "ext4": Maker("mkfs.ext4", "usr/sbin/mke2fs", ("e2fsprogs", "libext2fs2t64", "libcom-err2", *_COMMON)),
+    "xfs": Maker("mkfs.xfs", "usr/sbin/mkfs.xfs", ("xfsprogs", "libinih1", "liburcu8t64", *_COMMON)),
+    "btrfs": Maker(
+        "mkfs.btrfs",
+        "usr/sbin/mkfs.btrfs",
+        ("btrfs-progs", "liblzo2-2", "libzstd1", "zlib1g", "libudev1", *_COMMON),
+    ),
+    "loop": Maker("losetup", "usr/sbin/losetup", ("mount", "libsmartcols1")),
+}
 
 
-def _own(name: str) -> bytes:
-    return (Path(__file__).parent / name).read_bytes()
+def with_makers(cache: Cache, payload: Payload, layers: Collection[str]) -> Payload:
+    """The payload with the makers of these ``layers`` and their libraries, fetched once. Raises LabBroken."""
+    entries = dict(payload.entries)
+    for name in sorted(layers):
+        entries |= _maker(_tree_of_maker(cache, name), MAKERS[name], entries)
+    return replace(payload, entries=entries)
+
+
+def _tree_of_maker(cache: Cache, layer: str) -> Path:
+    maker = MAKERS[layer]
+    return packages(cache, pin_name(f"payload-{layer}", maker.packages), maker.packages, maker.name).folder
+
+
+def _maker(root: Path, maker: Maker, there: Mapping[str, ArchiveEntry]) -> dict[str, ArchiveEntry]:
+    program = _read(root, maker.program)
+    libraries = {path: initramfs.regular(data) for path, data in _libraries(root, program, there)}
+    return {f"bin/{maker.name}": initramfs.regular(program, executable=True), **libraries}
+
+
+def _libraries(root: Path, program: bytes, there: Mapping[str, ArchiveEntry]) -> Iterator[tuple[str, bytes]]:
+    """The libraries below a program that the payload does not have, each once."""
+    waiting, seen = list(needed_libraries(program)), {LOADER}
+    while waiting:
+        name = waiting.pop()
+        if name in seen or f"lib64/{name}" in there:
+            continue
+        seen.add(name)
+        data = _read(root, f"{LIBRARY_FOLDER}/{name}")
+        yield f"lib64/{name}", data
+        waiting += needed_libraries(data)
 
 
 def _read(root: Path, name: str) -> bytes:

@@ -3,40 +3,56 @@
 
 ::
 
-    BLKLAB 1                        version of this format
+    BLKLAB 2                        version of this format
     READY <release> <uptime>        the kernel is up and the runner is about to start
     PHASE <uptime> <name>           any number of times
-    UNFIT <step> <message>          a step failed; results follow nevertheless
+    UNFIT <step> <code> ...         a step failed, with the fields of the code; results follow nevertheless
     FILE <name> <bytes> <sha256>    followed by base64 lines
     END <files> <uptime>
     BYE                             only after a complete run
     DEADLINE                        the guest's own deadline passed; nothing follows
-    BROKEN <message>                a program of the lab in the guest died; nothing follows
+    BROKEN <program> <status> ...   a program of the lab in the guest died, with its last output; nothing follows
 
-``ResultReader`` takes lines as they arrive and never raises: the first violation of the format
-is kept in ``fault`` and all later lines are ignored.
+The fields of UNFIT and BROKEN are separated by tabs. ``ResultReader`` takes lines as they arrive and never raises: the
+first violation of the format is kept in ``fault`` and all later lines are ignored.
 """
 
 import base64
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lab.base.digest import digest_bytes
+from lab.base.record import ABSENT, NO_EVENT, ROUTED
 from lab.base.units import printable
 
-VERSION = 1
+VERSION = 2
+_READABLE = (1, VERSION)
+"""Stored channels of boots that ended well are the same in both."""
 MAX_FILE = 16 << 20
 _UPTIME = r"([0-9]{1,12}(?:\.[0-9]{1,9})?)"
 _LINES = {
     "READY": re.compile(rf"READY (\S+) {_UPTIME}"),
     "PHASE": re.compile(rf"PHASE {_UPTIME} (.+)"),
-    "UNFIT": re.compile(r"UNFIT ([0-9]{1,9}) (.*)"),
+    "UNFIT": re.compile(r"UNFIT ([0-9]{1,9}) ([a-z]+)((?:\t[^\t]*)*)"),
     "FILE": re.compile(r"FILE ([A-Za-z0-9][A-Za-z0-9._-]{0,99}) ([0-9]{1,9}) ([0-9a-f]{64})"),
     "END": re.compile(rf"END ([0-9]{{1,9}}) {_UPTIME}"),
     "BYE": re.compile("BYE"),
     "DEADLINE": re.compile("DEADLINE.*"),
-    "BROKEN": re.compile("BROKEN ?(.*)"),
+    "BROKEN": re.compile(r"BROKEN (\S+)\t([0-9]{1,3})(?:\t(.*))?"),
 }
+SENTENCES: Mapping[str, str] = {
+    ABSENT: "{}: nothing matches {}",
+    "unread": "{}: nothing that matches {} reads {}",
+    "refused": "{}: the kernel refused {} in {}",
+    "differs": "{}: asked for {}, {} reads {}",
+    ROUTED: "{}: the kernel routes interrupt {} itself",
+    NO_EVENT: "no trace event {}",
+    "failed": "{}: {}",
+    "ended": "{} of load {} ended with {}: {}",
+    "unknown": "unknown step {}",
+}
+"""What each code of UNFIT says, with a place for each of its fields."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +83,8 @@ class ResultReader:
     release: str = ""
     phases: list[PhaseMark] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
-    unfit: str = ""
+    unfit: tuple[str, ...] = ()
+    unfit_step: int = 0
     fault: str = ""
     ended: bool = False
     bye: bool = False
@@ -83,6 +100,11 @@ class ResultReader:
     @property
     def _closed(self) -> bool:
         return bool(self.fault or self.bye or self.deadline_passed or self.broken)
+
+    @property
+    def unfit_sentence(self) -> str:
+        code, *fields = self.unfit
+        return f"step {self.unfit_step}: {SENTENCES[code].format(*fields)}"
 
     def feed(self, line: str) -> PhaseMark | None:
         """Take one line without its newline; return the phase if the line starts one."""
@@ -112,8 +134,12 @@ class ResultReader:
                 return self._mark("set-up", fields[2])
             case "PHASE":
                 return self._mark(fields[2], fields[1])
+            case "UNFIT" if SENTENCES.get(fields[2], "").count("{}") != fields[3].count("\t"):
+                self._break(fields[0])
+            case "UNFIT" if not self.unfit:
+                self.unfit, self.unfit_step = (fields[2], *fields[3].split("\t")[1:]), int(fields[1])
             case "UNFIT":
-                self.unfit = self.unfit or f"step {fields[1]}: {fields[2].strip()}"
+                pass  # of a step in the background, or of the sending of what the first left
             case "FILE" if int(fields[2]) > MAX_FILE or fields[1] in self.files:
                 self._break(fields[0])
             case "FILE":
@@ -128,7 +154,8 @@ class ResultReader:
             case "DEADLINE":
                 self._incoming, self.deadline_passed = None, True
             case _:
-                self._incoming, self.broken = None, fields[1] or "a program of the lab in the guest died"
+                self._incoming = None
+                self.broken = f"{fields[1]} ended with {fields[2]}" + (f": {fields[3]}" if fields[3] else "")
         return None
 
     def finish(self) -> None:
@@ -141,7 +168,7 @@ class ResultReader:
             self.fault = "the channel ended before BYE"
 
     def _greet(self, line: str) -> None:
-        if line == f"BLKLAB {VERSION}":
+        if line in (f"BLKLAB {version}" for version in _READABLE):
             self._greeted = True
         elif line:
             self.fault = f"expected BLKLAB {VERSION}, got {line[:80]!r}"

@@ -135,7 +135,7 @@ class Guest:
     def run(self) -> None:
         self.moment("start")
         self.console.write(b"Linux version 6.1.0\r\n")
-        self.results.write(b"BLKLAB 1\nREA")
+        self.results.write(b"BLKLAB 2\nREA")
         self.moment("greeting")
         self.say("DY 6.1.0-1-fake 0.50")
         self.moment("ready")

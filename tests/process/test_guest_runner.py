@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The guest's runner.sh itself, outside a guest: its folders moved, what touches a kernel replaced.
+"""The guest's runner.sh and verbs, outside a guest: their folders moved, what touches a kernel replaced.
 
 What replaces a program is a shell function, which every shell prefers to its builtins and applets.
 """
@@ -16,6 +16,7 @@ import pytest
 
 from harness.metrics.readback import refused
 from lab.base.cache import Cache
+from lab.guest import payload
 from lab.guest.protocol import ResultReader
 from lab.guest.steps import Step
 from lab.guest.steps import job_files as files_of
@@ -23,7 +24,7 @@ from lab.guest.steps.device import Daemon, LinkStep, MakeFolder, Module, Mount, 
 from lab.guest.steps.load import Phase, RunLoad, Sampling
 from lab.guest.steps.setting import Confirm, Try, Tune
 
-RUNNER = Path(__file__).parents[2] / "lab" / "guest" / "runner.sh"
+GUEST = Path(payload.__file__).parent
 NO_NAPS = "sleep() { :; }\n"
 STUBS = """\
 exec 3>"$DESK/sent"
@@ -44,7 +45,8 @@ cat "$DESK/says" >&2; printf '{}' >"$DESK/out/solo.json"; return "$FIO_STATUS"
 }
 """
 MOVED = re.compile(
-    r"(?<![\w.])/(job|out|lab|modules|tmp|bin/diskd|bin/sampler|bin/tc|dev/ttyS\d|proc/sysrq-trigger|sys/block)\b"
+    r"(?<![\w.])/(job|out|lab|modules|tmp|verbs|bin/diskd|bin/sampler|bin/tc|dev/ttyS\d|dev/kmsg|proc/irq"
+    r"|proc/sysrq-trigger|sys/block|sys/module)\b"
 )
 HOSTILE = [
     "two\nlines\n\nand more",
@@ -66,13 +68,18 @@ def _busybox() -> str | None:
     return str(found[0]) if found else shutil.which("busybox")
 
 
+def moved(script: Path) -> str:
+    """A script whose guest is the folder of a desk."""
+    return MOVED.sub(r"$DESK/\1", script.read_text())
+
+
 @dataclass(frozen=True)
 class Desk:
-    """A guest's folders below ``folder``, and the shell that runs in them."""
+    """A guest's folders below ``folder``, the shell that runs in them, and more functions instead of programs."""
 
     folder: Path
     shell: tuple[str, ...]
-    runner: str = RUNNER.read_text()
+    stubs: str = ""
 
     def run(self, steps: Sequence[Step], *, says: str = "", fio_status: int = 0, naps: bool = False) -> ResultReader:
         """What the host would read. The runner must have ended by itself or by asking for a reboot."""
@@ -81,7 +88,7 @@ class Desk:
         (self.folder / "says").write_bytes(says.encode(errors="surrogateescape"))
         program = self.folder / "runner.sh"
         stubs = STUBS.replace(NO_NAPS, "") if naps else STUBS
-        program.write_text(stubs + MOVED.sub(r"$DESK/\1", self.runner))
+        program.write_text(stubs + self.stubs + moved(GUEST / "runner.sh"))
         done = subprocess.run(
             [*self.shell, str(program)],
             cwd=self.folder,
@@ -93,7 +100,7 @@ class Desk:
         reader = ResultReader()
         lines = (self.folder / "sent").read_bytes().decode(errors="replace").split("\n")
         assert lines[-1] == "", "the last line has its end"
-        for line in ["BLKLAB 1", "READY 6.1 0.5", *lines[:-1]]:
+        for line in ["BLKLAB 2", "READY 6.1 0.5", *lines[:-1]]:
             reader.feed(line)
         reader.finish()
         assert done.returncode == (9 if reader.unfit or reader.broken else 0), done.stderr
@@ -109,8 +116,10 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
     program = shutil.which("dash") if request.param == "dash" else _busybox()
     if program is None:
         pytest.skip(f"no {request.param} on this host or in the cache")
-    for name in ("job", "out", "lab", "modules", "dev", "sys", "tmp", "bin"):
+    for name in ("job", "out", "lab", "modules", "dev", "sys", "tmp", "bin", "verbs"):
         (tmp_path / name).mkdir()
+    for script in (GUEST / "verbs").iterdir():
+        (tmp_path / "verbs" / script.name).write_text(moved(script))
     return Desk(tmp_path, (program,) if request.param == "dash" else (program, "sh"))
 
 
@@ -121,7 +130,7 @@ def test_a_network_is_made_by_one_batch_of_tc(desk: Desk) -> None:
     commands = ("qdisc add dev lo root handle 1: prio", "class show dev lo")
     assert desk.run([Network(commands)]).bye
     assert desk.did() == ["ifconfig lo up", "tc -batch", *commands]
-    assert "tc:" in desk.run([Network(commands)], says="no").unfit
+    assert desk.run([Network(commands)], says="no").unfit == ("failed", "tc", "")
 
 
 def readback(reader: ResultReader) -> list[list[str]]:
@@ -184,8 +193,8 @@ def test_output_of_a_program_stays_one_message(desk: Desk, says: str) -> None:
     reader = desk.run([RunLoad("solo", "")], says=says, fio_status=1)
     last_lines = says.encode(errors="surrogateescape").decode(errors="replace").split("\n")
     wanted = " ".join(" ".join([line for line in last_lines if line][-3:]).split()) if len(last_lines) < 4 else ""
-    assert reader.unfit.startswith("step 1: fio ended with 1 in load solo:")
-    assert wanted in " ".join(reader.unfit.split())
+    assert reader.unfit[:4] == ("ended", "fio", "solo", "1")
+    assert wanted in " ".join(reader.unfit[4].split())
     assert (reader.bye, reader.fault, reader.ended) == (False, "", True)
     assert "kmsg" in reader.files
 
@@ -196,7 +205,7 @@ def test_a_value_is_written_as_it_is(desk: Desk, value: str) -> None:
     knob.touch()
     reader = desk.run([Tune(f"queue.{value}[p0]", str(knob), value)])
     assert knob.read_text() == value
-    assert (reader.unfit, reader.fault) == ("", "")
+    assert (reader.unfit, reader.fault) == ((), "")
     assert readback(reader) == [[f"queue.{value}[p0]", str(knob), value]]
 
 
@@ -207,8 +216,7 @@ def test_paths_and_names_are_not_evaluated(desk: Desk, value: str) -> None:
         NameBlock("p0", f"{desk.folder}/sys/none/{value}"),
         LinkStep(value, f"{desk.folder}/sys/absent/{value}"),
     ):
-        reader = desk.run([step])
-        assert reader.unfit.startswith("step 1: ")
+        assert desk.run([step]).unfit
     assert desk.run([Phase(value)]).phases[1].name == value
 
 
@@ -234,7 +242,7 @@ def test_the_effective_value_is_read_back(desk: Desk, content: str, effective: s
     knob.write_text(content)
     assert readback(desk.run([Confirm("k", str(knob), effective)])) == [["k", str(knob), effective]]
     reader = desk.run([Confirm("k", str(knob), "other")])
-    assert reader.unfit == f"step 1: k: asked for other, {knob} reads {effective}"
+    assert reader.unfit == ("differs", "k", "other", str(knob), " ".join(effective.split()))
 
 
 def test_a_knob_that_may_be_refused(desk: Desk) -> None:
@@ -242,15 +250,16 @@ def test_a_knob_that_may_be_refused(desk: Desk) -> None:
     knob.write_text("7\n")
     reader = desk.run([Try("a", str(knob), "64"), Try("b", "/proc/sys/kernel/ostype", "1")])
     assert reader.files["tried"].decode() == f"a\t{knob}\t1\t64\nb\t/proc/sys/kernel/ostype\t0\tLinux\n"
-    assert desk.run([Try("a", f"{desk.folder}/sys/absent", "1")]).unfit.startswith("step 1: a: nothing matches")
+    gone = f"{desk.folder}/sys/absent"
+    assert desk.run([Try("a", gone, "1")]).unfit == ("absent", "a", gone)
 
 
 def test_a_knob_that_refuses_or_keeps_its_own_mind_is_named(desk: Desk) -> None:
     reader = desk.run([Tune("queue.nr_requests[p0]", "/dev/full", "1")])
-    assert reader.unfit == "step 1: queue.nr_requests[p0]: the kernel refused 1 in /dev/full"
-    assert desk.run([Write("/dev/full", "1")]).unfit == "step 1: write 1 to /dev/full: refused"
+    assert reader.unfit == ("refused", "queue.nr_requests[p0]", "1", "/dev/full")
+    assert desk.run([Write("/dev/full", "1")]).unfit == ("refused", "write", "1", "/dev/full")
     reader = desk.run([Phase("x"), Tune("queue.nr_requests[p0]", "/dev/null", "1")])
-    assert reader.unfit == "step 2: queue.nr_requests[p0]: asked for 1, /dev/null reads"
+    assert (reader.unfit, reader.unfit_step) == (("differs", "queue.nr_requests[p0]", "1", "/dev/null", ""), 2)
 
 
 def test_a_missing_attribute_is_recognised(desk: Desk) -> None:
@@ -273,17 +282,18 @@ def test_an_empty_value_can_be_written_and_nothing_behind_an_unfit_step_is_done(
     assert desk.run([Write(str(knob), "")]).bye
     assert knob.read_text() == ""
     reader = desk.run([MakeFolder(str(desk.folder / "absent" / "x")), MakeFolder(str(desk.folder / "later"))])
-    assert reader.unfit.startswith("step 1: mkdir ")
+    assert reader.unfit[:2] == ("failed", f"mkdir {desk.folder}/absent/x")
     assert not (desk.folder / "later").exists()
 
 
 class _Unknown(Phase):
     def fields(self) -> tuple[str, ...]:
-        return ("frobnicate", self.name)
+        return (self.name,)
 
 
-def test_an_unknown_step_is_unfit(desk: Desk) -> None:
-    assert desk.run([_Unknown("x")]).unfit == "step 1: unknown step frobnicate"
+@pytest.mark.parametrize("verb", ["frobnicate", "nosuch/verb", "dm/nosuch"])
+def test_an_unknown_step_is_unfit(desk: Desk, verb: str) -> None:
+    assert desk.run([_Unknown(verb)]).unfit == ("unknown", verb)
 
 
 HANDLER = """\
@@ -342,7 +352,7 @@ def test_a_failed_sampler_is_reported_with_its_last_output(desk: Desk) -> None:
     reader = sampled(desk, "#!/bin/sh\ntrap '' TERM\n: >\"$DESK/tmp/sampled\"\necho 'no memory' >&2\nexit 3\n").run(
         [WATCHED]
     )
-    assert reader.unfit == "step 1: the sampler ended with 3: no memory"
+    assert reader.unfit == ("ended", "sampler", "solo", "3", "no memory")
 
 
 def test_the_disk_handler_serves_and_counts(desk: Desk) -> None:
@@ -359,4 +369,4 @@ def test_the_disk_handler_serves_and_counts(desk: Desk) -> None:
 def test_a_dead_disk_handler_is_reported_with_its_last_output(desk: Desk) -> None:
     hang = Write(f"{desk.folder}/sys/never", "1")
     reader = handled(desk, "echo 'no memory' >&2\nexit 3\n").run([Daemon(("disk a 512 1 0",)), hang], naps=True)
-    assert reader.broken == "the disk handler ended with 3: no memory"
+    assert reader.broken == "diskd ended with 3: no memory"

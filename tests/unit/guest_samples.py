@@ -10,7 +10,7 @@ FILES = {
     "solo.json": b'{"a": 1}',
     "kmsg": b"blklab: ready\nquiet\n",
 }
-GREETING = ("BLKLAB 1", "READY 6.1.0-50-amd64 0.83")
+GREETING = ("BLKLAB 2", "READY 6.1.0-50-amd64 0.83")
 PHASES = ("PHASE 1.10 rest", "PHASE 66.12 load solo")
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which run folder a request works in, and what a boot that could not be set up says of its cell."""
 
+import json
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import Any, cast
 import pytest
 
 from harness.record.judging import judge_run
-from harness.record.store import RunFacts, RunFolder, Store, planned, save_boot
+from harness.record.store import BOOT, RunFacts, RunFolder, Store, planned, read_boot, save_boot
 from harness.run.bench import Bench
 from harness.scenario.model import Arm, Scenario, Status
+from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import Misuse
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import claim, null_topology, scenario
@@ -113,7 +115,9 @@ def test_a_study_takes_equal_boots_of_other_runs_and_a_run_makes_its_own(
     assert seen == [adopting]
 
 
-GONE = "step 9: queue.iosched/prio_aging_expire[l0]: nothing matches /sys/block/nullb0/queue/iosched/prio_aging_expire"
+PATH = "/sys/block/nullb0/queue/iosched/prio_aging_expire"
+GONE = ("absent", "queue.iosched/prio_aging_expire[l0]", PATH)
+ROUTED = ("routed", "hba.interrupts[nvme0]", "25")
 
 
 def model() -> Scenario:
@@ -121,11 +125,11 @@ def model() -> Scenario:
     return replace(plain, arms={"none": Arm("none", null_topology(), {"scheduler": "mq-deadline"}, {})})
 
 
-def booted(folder: Path, unfit: str) -> RunFolder:
+def booted(folder: Path, unfit: tuple[str, ...]) -> RunFolder:
     run = new_run(folder, model(), seeds=1)
     (cell,) = run.facts.cells
     boot = record(run.fresh_boot_folder(cell), files(), Outcome.UNFIT)
-    save_boot(replace(boot, detail=unfit))
+    save_boot(replace(boot, unfit=unfit))
     return run
 
 
@@ -136,11 +140,30 @@ def test_an_attribute_that_the_elevator_lacks_is_skipped_by_its_name_and_the_ker
 
 
 def test_an_interrupt_that_the_kernel_routes_itself_is_skipped(tmp_path: Path) -> None:
-    verdict = judge_run(booted(tmp_path, "step 7: hba.interrupts[nvme0]: the kernel routes interrupt 25 itself"))
+    verdict = judge_run(booted(tmp_path, ROUTED))
     assert (verdict.status, verdict.exit_code) == (Status.SKIP, 125)
     assert verdict.cells[0].reasons == (f"{KERNEL.release} routes interrupt 25 of nvme0 itself",)
 
 
-@pytest.mark.parametrize("unfit", [GONE.replace("nothing matches", "the kernel refused 1 in"), "step 1: device l0: no"])
-def test_what_else_a_guest_could_not_set_up_is_an_error(tmp_path: Path, unfit: str) -> None:
+@pytest.mark.parametrize(
+    ("detail", "unfit"),
+    [
+        (f"step 9: {GONE[1]}: nothing matches {PATH}", GONE),
+        (f"step 9: {ROUTED[1]}: the kernel routes interrupt 25 itself", ROUTED),
+        ("step 1: device l0: no", ()),
+    ],
+)
+def test_a_boot_that_was_stored_with_a_sentence_alone_has_its_code(
+    tmp_path: Path, detail: str, unfit: tuple[str, ...]
+) -> None:
+    (cell,) = (run := booted(tmp_path, ())).facts.cells
+    path = run.boot_folder(cell) / BOOT
+    body = json.loads(path.read_text()) | {"detail": detail}
+    del body["unfit"], body["checksum"]
+    path.write_text(json.dumps({**body, "checksum": digest_bytes(canonical(body))}))
+    assert read_boot(path.parent).unfit == unfit
+
+
+@pytest.mark.parametrize("unfit", [("refused", GONE[1], "1", PATH), ("absent", "device l0", "/sys/x")])
+def test_what_else_a_guest_could_not_set_up_is_an_error(tmp_path: Path, unfit: tuple[str, ...]) -> None:
     assert judge_run(booted(tmp_path, unfit)).status is Status.ERROR

@@ -82,10 +82,10 @@ def test_the_progress_shows_a_phase_without_control_characters() -> None:
 
 def test_a_guests_broken_line_and_a_quoted_file_are_printable(tmp_path: Path) -> None:
     reader = ResultReader()
-    for line in ("BLKLAB 1", "READY 6.1 1.0", f"BROKEN {HOSTILE}"):
+    for line in ("BLKLAB 1", "READY 6.1 1.0", f"BROKEN diskd\t1\t{HOSTILE}"):
         reader.feed(line)
     lost = replace(record(tmp_path, {}, Outcome.LOST), detail=reader.broken)
-    assert lost.detail == SHOWN
+    assert lost.detail == f"diskd ended with 1: {SHOWN}"
     assert MeasurementError("fio.json", HOSTILE).message == f"fio.json: {SHOWN}"
 
 

@@ -2,17 +2,21 @@
 """What a guest says: the protocol of its results, and its console."""
 
 import hashlib
+import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.guest import protocol
 from lab.guest.console import READY_MARK, death, stall, warnings
-from lab.guest.protocol import MAX_FILE, PhaseMark, ResultReader
+from lab.guest.protocol import MAX_FILE, SENTENCES, PhaseMark, ResultReader
 from tests.unit.guest_samples import FILES, GREETING, PHASES, file_lines, sent, transcript
 
-WORDS = ("BLKLAB 1", "READY", "PHASE", "UNFIT", "FILE", "END", "BYE", "DEADLINE", "BROKEN")
+GUEST = Path(protocol.__file__).parent
+WORDS = ("BLKLAB 2", "READY", "PHASE", "UNFIT", "FILE", "END", "BYE", "DEADLINE", "BROKEN")
 
 
 def read(lines: Iterable[str]) -> ResultReader:
@@ -25,7 +29,7 @@ def read(lines: Iterable[str]) -> ResultReader:
 
 def test_a_complete_transcript_with_line_noise_before_it() -> None:
     reader = read(transcript())
-    assert (reader.bye, reader.fault, reader.unfit, reader.release) == (True, "", "", "6.1.0-50-amd64")
+    assert (reader.bye, reader.fault, reader.unfit, reader.release) == (True, "", (), "6.1.0-50-amd64")
     assert reader.files == FILES
     assert reader.phases == [
         PhaseMark("set-up", 0.83),
@@ -61,11 +65,22 @@ def test_data_that_looks_like_a_word_of_the_protocol_is_data() -> None:
 
 
 def test_unfit_keeps_the_first_reason_and_contradicts_bye() -> None:
-    lines = [*GREETING, "UNFIT 7 queue.scheduler[p0]: asked for bfq, got none", "UNFIT 7 again", *sent(FILES)]
+    lines = [*GREETING, "UNFIT 7 differs\tqueue.scheduler[p0]\tbfq\t/x\tnone", "UNFIT 8 unknown\tx", *sent(FILES)]
     reader = read(lines)
-    assert reader.unfit == "step 7: queue.scheduler[p0]: asked for bfq, got none"
+    assert reader.unfit == ("differs", "queue.scheduler[p0]", "bfq", "/x", "none")
+    assert reader.unfit_sentence == "step 7: queue.scheduler[p0]: asked for bfq, /x reads none"
     assert (reader.files, reader.fault, reader.bye) == (FILES, "", False)
-    assert "BYE" in read([*GREETING, "UNFIT 1 x", *sent(FILES), "BYE"]).fault
+    assert "BYE" in read([*GREETING, "UNFIT 1 unknown\tx", *sent(FILES), "BYE"]).fault
+
+
+def test_a_stored_channel_of_the_first_version_is_read() -> None:
+    assert read(["BLKLAB 1", *transcript()[1:]]).files == FILES
+
+
+def test_each_code_of_the_guest_has_a_sentence_for_its_fields() -> None:
+    lines = [line for path in GUEST.rglob("*.sh") for line in path.read_text().splitlines() if "unfit " in line]
+    calls = [shlex.split(line.partition("unfit ")[2].rstrip(" ;}")) for line in lines]
+    assert {(code, len(fields)) for code, *fields in calls} == {(c, s.count("{}")) for c, s in SENTENCES.items()}
 
 
 def test_the_deadline_ends_it_wherever_it_falls() -> None:
@@ -75,25 +90,29 @@ def test_the_deadline_ends_it_wherever_it_falls() -> None:
 
 
 def test_a_dead_runner_is_told() -> None:
-    reader = read([*GREETING, *PHASES, "BROKEN the runner ended with 137", "BYE"])
-    assert (reader.broken, reader.bye, reader.fault) == ("the runner ended with 137", False, "")
+    reader = read([*GREETING, *PHASES, "BROKEN runner\t137", "BYE"])
+    assert (reader.broken, reader.bye, reader.fault) == ("runner ended with 137", False, "")
 
 
 @pytest.mark.parametrize(
     "lines, fault",
     [
-        (["BLKLAB 2"], "expected BLKLAB 1, got 'BLKLAB 2'"),
-        (["noise"], "expected BLKLAB 1"),
-        (["BLKLAB 1", "PHASE 1.0 rest"], "unexpected line 'PHASE 1.0 rest'"),
+        (["BLKLAB 3"], "expected BLKLAB 2, got 'BLKLAB 3'"),
+        (["noise"], "expected BLKLAB 2"),
+        (["BLKLAB 2", "PHASE 1.0 rest"], "unexpected line 'PHASE 1.0 rest'"),
         ([*GREETING, GREETING[1]], "unexpected line 'READY"),
         ([*GREETING, "PHASE soon rest"], "unexpected line 'PHASE"),
         ([*GREETING, "PHASE 1.0 "], "unexpected line 'PHASE"),
         ([*GREETING, "HELLO"], "unexpected line 'HELLO'"),
         ([*GREETING, ""], "unexpected line ''"),
         ([*GREETING, "bye"], "unexpected line 'bye'"),
+        ([*GREETING, "UNFIT 1 a sentence"], "unexpected line 'UNFIT 1 a"),
+        ([*GREETING, "UNFIT 1 nosuch\tx"], "unexpected line 'UNFIT 1 nosuch"),
+        ([*GREETING, "UNFIT 1 absent\tx"], "unexpected line 'UNFIT 1 absent"),
+        ([*GREETING, "BROKEN runner"], "unexpected line 'BROKEN"),
         ([*GREETING, "BYE"], "unexpected line 'BYE'"),
         ([*GREETING, *sent({}), "BYE "], "unexpected line 'BYE '"),
-        ([*GREETING, *sent({}), "UNFIT 1 late"], "unexpected line 'UNFIT"),
+        ([*GREETING, *sent({}), "UNFIT 1 unknown\tlate"], "unexpected line 'UNFIT"),
         ([*GREETING, *sent({}), *sent({})], "unexpected line 'PHASE"),
         ([*GREETING, *file_lines("a", b"1"), *file_lines("a", b"1")], "unexpected line 'FILE a"),
         ([*GREETING, f"FILE ../a 1 {'0' * 64}"], "unexpected line 'FILE ../a"),
@@ -105,7 +124,7 @@ def test_a_dead_runner_is_told() -> None:
         ([*GREETING, f"PHASE 9{'9' * 5000} rest"], "unexpected line 'PHASE 9"),
         ([*GREETING, "END ٣ 1.0"], "unexpected line 'END"),
         ([*GREETING, *file_lines("a", b"1"), "PHASE 2.0 rest"], "unexpected line 'PHASE"),
-        ([*GREETING, *file_lines("a", b"1"), "UNFIT 2 x"], "unexpected line 'UNFIT"),
+        ([*GREETING, *file_lines("a", b"1"), "UNFIT 2 unknown\tx"], "unexpected line 'UNFIT"),
         ([*GREETING, file_lines("a", b"1234")[0], "MTIz", ""], "unexpected line ''"),
         ([*GREETING, file_lines("a", b"1")[0], "MTIz" * 9], "file a: more data than its 1 bytes"),
         ([*GREETING, file_lines("a", b"123")[0], "MT\ufffdz", "END 1 2.0"], "file a: "),
@@ -118,7 +137,7 @@ def test_a_dead_runner_is_told() -> None:
         ([*GREETING, *file_lines("a", b"1"), "END 2 2.0"], "the guest sent 2 files, 1 arrived"),
         ([*GREETING], "the channel ended before BYE"),
         ([*GREETING, *sent(FILES)], "the channel ended before BYE"),
-        ([*GREETING, "UNFIT 1 x"], "the channel ended before BYE"),
+        ([*GREETING, "UNFIT 1 unknown\tx"], "the channel ended before BYE"),
         ([*GREETING, *file_lines("a", b"1")], "the channel ended inside file a"),
     ],
 )
@@ -131,8 +150,8 @@ def test_every_departure_from_the_format_is_named(lines: list[str], fault: str) 
 def test_nothing_behind_the_first_fault_or_bye_counts() -> None:
     reader = read([*GREETING, "HELLO", *transcript()[2:]])
     assert (reader.fault, reader.files, reader.bye) == ("unexpected line 'HELLO'", {}, False)
-    reader = read([*transcript(), "HELLO", "UNFIT 1 x", "DEADLINE"])
-    assert (reader.bye, reader.fault, reader.unfit, reader.deadline_passed) == (True, "", "", False)
+    reader = read([*transcript(), "HELLO", "UNFIT 1 unknown\tx", "DEADLINE"])
+    assert (reader.bye, reader.fault, reader.unfit, reader.deadline_passed) == (True, "", (), False)
 
 
 ANYTHING = st.one_of(

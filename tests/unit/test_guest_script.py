@@ -36,12 +36,12 @@ EVERY: list[tuple[Step, str]] = [
     (Tune("queue.scheduler[p0]", "/a", "none"), "tune\tqueue.scheduler[p0]\t/a\tnone"),
     (Confirm("hba.can_queue[p0]", "/a*/b", "64"), "confirm\thba.can_queue[p0]\t/a*/b\t64"),
     (NameBlock("p0", "/sys/host*/block/*"), "block\tp0\t/sys/host*/block/*"),
-    (TableStep("all", ("0 8 linear /dev/a 0",)), "table\tall\tall.table"),
-    (Daemon(("disk a 1 1 0",)), "daemon\tdiskd.conf"),
+    (TableStep("all", ("0 8 linear /dev/a 0",)), "dm/table\tall\tall.table"),
+    (Daemon(("disk a 1 1 0",)), "diskd/start\tdiskd.conf"),
     (Pause(65_000_000_000), "pause\t65.000000"),
     (Pause(1_000), "pause\t0.000001"),
     (RunLoad("solo", "[global]\n"), "load\tsolo"),
-    (Inject("oops", 1_500_000_000), "inject\toops\t1.500000"),
+    (Inject("oops", 1_500_000_000), "selftest/inject\toops\t1.500000"),
 ]
 
 
@@ -61,7 +61,7 @@ def test_the_files_of_a_job() -> None:
         "all.table": b"0 8 linear /dev/a 0\n8 8 linear /dev/b 0\n",
         "diskd.conf": b"disk a 512 1 0\nbackstore a a s 1\n",
         "solo.fio": b"[v]\nrw=read\n",
-        "script": b"table\tall\tall.table\ndaemon\tdiskd.conf\nload\tsolo\n",
+        "script": b"dm/table\tall\tall.table\ndiskd/start\tdiskd.conf\nload\tsolo\n",
     }
 
 
@@ -92,7 +92,7 @@ def test_fields_come_back_from_a_line(fields: tuple[str, str, str]) -> None:
 
 
 def test_every_fault_is_one_that_the_runner_knows() -> None:
-    runner = (Path(__file__).parents[2] / "lab" / "guest" / "runner.sh").read_text()
-    body = runner[runner.index("inject() {") : runner.index("carry_out() {")]
+    guest = Path(__file__).parents[2] / "lab" / "guest"
+    verb, runner = (guest / name for name in ("verbs/selftest.sh", "runner.sh"))
     for fault in FAULTS:
-        assert f"\t{fault})" in body or (fault.endswith("-result") and fault in runner)
+        assert f"\t{fault})" in (runner if fault.endswith("-result") else verb).read_text()

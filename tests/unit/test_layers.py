@@ -14,17 +14,14 @@ from harness.scenario.model import Arm, Load, Role
 from lab.base.cache import Cache
 from lab.base.contents import note
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.guest import filesystems, payload
+from lab.guest import payload
 from lab.guest.steps import job_files
 from lab.guest.steps.device import Array, Filesystem, LocklessArray, Module, Write
 from lab.guest.steps.load import LayFiles, RunLoad
 from lab.guest.steps.setting import Cgroup, Confirm
-from lab.native.programs import Steady
-from lab.qemu.probe import Qemu
 from lab.realise.capability import missing
 from lab.realise.recipe import devices, queue_settings
-from lab.session import GuestLoad, Job, Lab, guest_steps
-from lab.session import _payload as own_payload
+from lab.session import GuestLoad, Job, guest_steps
 from lab.topology.limits import refusals
 from lab.topology.load import load_topology
 from lab.topology.model import Driver, Topology
@@ -68,7 +65,7 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> payload.Payload:
         program.parent.mkdir(parents=True, exist_ok=True)
         program.write_bytes(SMALL_PROGRAM.read_bytes())
     note(tmp_path / "made")
-    monkeypatch.setattr(filesystems, "_tree", lambda cache, name: tmp_path / "made")
+    monkeypatch.setattr(payload, "_tree_of_maker", lambda cache, name: tmp_path / "made")
     return payload.assemble(tmp_path / "root", {})
 
 
@@ -84,7 +81,7 @@ def test_tables_of_a_snapshot_and_of_its_origin(topology: Topology) -> None:
     assert files["copy-snapshot.table"] == b"0 1048576 snapshot /lab/l1 /lab/l2 P 32\n"
     assert files["copy.table"] == b"0 1048576 snapshot-origin /lab/l1\n"
     lines = script(origin)
-    assert lines.index("table\tcopy-snapshot\tcopy-snapshot.table") < lines.index("table\tcopy\tcopy.table")
+    assert lines.index("dm/table\tcopy-snapshot\tcopy-snapshot.table") < lines.index("dm/table\tcopy\tcopy.table")
 
 
 def test_the_halves_of_the_key_differ(topology: Topology) -> None:
@@ -96,8 +93,8 @@ def test_the_halves_of_the_key_differ(topology: Topology) -> None:
 
 def test_loop_devices_are_numbered_and_their_mode_is_read_back(topology: Topology) -> None:
     lines = script(topology)
-    assert f"loop\timage\t1\t/lab/fs/image.loop {64 << 20} --direct-io=on" in lines
-    assert "loop\twhole\t0\t/lab/l4 0 --direct-io=off" in lines
+    assert f"loop/attach\timage\t1\t/lab/fs/image.loop {64 << 20} --direct-io=on" in lines
+    assert "loop/attach\twhole\t0\t/lab/l4 0 --direct-io=off" in lines
     assert "confirm\tstack.direct_io[image]\t/lab/image.sys/loop/dio\t1" in lines
     assert topology.stack_size("image") == 64 << 20
     assert topology.stack_size("whole") == 512 << 20
@@ -134,8 +131,8 @@ def test_iocost_is_set_on_every_lun_with_its_model_first(topology: Topology, tmp
     queue = {"scheduler": "none", "iocost/qos": QOS, "iocost/model": MODEL}
     steps = [step for step in queue_settings(topology, queue) if isinstance(step, Cgroup)]
     assert [step.fields() for step in steps[5:7]] == [
-        ("cgroup", ".", "l5", f"io.cost.model {MODEL}"),
-        ("cgroup", ".", "l0", f"io.cost.qos {QOS}"),
+        ("cgroup/limit", ".", "l5", f"io.cost.model {MODEL}"),
+        ("cgroup/limit", ".", "l0", f"io.cost.qos {QOS}"),
     ]
     assert len(steps) == 12
     wanted = {step.name: "" for step in devices(topology) if isinstance(step, Module)}
@@ -166,11 +163,8 @@ def test_a_weight_needs_who_reads_it(
 
 
 def test_guests_with_a_loop_device_alone_have_losetup(plain: payload.Payload, cache: Cache) -> None:
-    none, more = (filesystems.added(cache, plain, layers) for layers in ((), ("loop",)))
-    assert more.entries.keys() - none.entries.keys() == {"bin/losetup", "loop.sh"}
-    assert b"even_further" not in none.entries["further.sh"].data
-    assert b'. /loop.sh; even_further "$@"' in more.entries["further.sh"].data
-    assert b"loop) make_loop" in more.entries["loop.sh"].data
+    assert payload.with_makers(cache, plain, ()).entries == plain.entries
+    assert payload.with_makers(cache, plain, ("loop",)).entries.keys() - plain.entries.keys() == {"bin/losetup"}
 
 
 MIRROR = """\
@@ -205,10 +199,10 @@ def test_an_arm_may_set_the_type_and_the_options(mirrored: Topology) -> None:
 def test_it_is_made_after_the_device_below_and_its_disks_keep_data(mirrored: Topology) -> None:
     lines = job_files(devices(mirrored), deadline=1)["script"].decode().splitlines()
     made = next(line for line in lines if line.startswith("filesystem"))
-    assert made.startswith("filesystem\tfs\tm0\txfs noatime,nodiratime -q -f -m uuid=")
+    assert made.startswith("filesystem/make\tfs\tm0\txfs noatime,nodiratime -q -f -m uuid=")
     assert made.endswith(" -d su=64k")
     assert lines.index("module\txfs") < lines.index(made)
-    assert [line.split("\t")[0] for line in lines].index("array") < lines.index(made)
+    assert [line.split("\t")[0] for line in lines].index("md/array") < lines.index(made)
     bare = replace(mirrored, stacks={"fs": replace(mirrored.stacks["fs"], over=("l2",))})
     kept = [step for step in devices(bare) if "memory_backed" in str(step)]
     assert kept == [Write("/sys/kernel/config/nullb/nullb2/memory_backed", "1")]
@@ -217,7 +211,7 @@ def test_it_is_made_after_the_device_below_and_its_disks_keep_data(mirrored: Top
 def test_files_are_laid_before_the_rest_of_each_load(mirrored: Topology) -> None:
     job = Job({}, (GuestLoad("one", "", 1000), GuestLoad("two", "", 1000)), pause=0, phase=0, labels={})
     verbs = [step.fields()[0] for step in guest_steps(mirrored, job)][-8:]
-    assert verbs == ["layout", "phase", "pause", "load"] * 2
+    assert verbs == ["filesystem/layout", "phase", "pause", "load"] * 2
     none = guest_steps(replace(mirrored, stacks={}), job)
     assert not [step for step in none if isinstance(step, LayFiles)]
 
@@ -227,8 +221,8 @@ def test_steps_run_before_and_after_the_files_of_a_load_are_laid(mirrored: Topol
     job = Job({}, (first, GuestLoad("two", "", 1000)), pause=0, phase=0, labels={})
     lines = [" ".join(step.fields()[:2]) for step in guest_steps(mirrored, job)]
     assert lines[lines.index("load a") :] == [
-        *("load a", "layout one", "load b", "load c", "phase rest", "pause 0.000000", "load one"),
-        *("layout two", "phase rest", "pause 0.000000", "load two"),
+        *("load a", "filesystem/layout one", "load b", "load c", "phase rest", "pause 0.000000", "load one"),
+        *("filesystem/layout two", "phase rest", "pause 0.000000", "load two"),
     ]
 
 
@@ -237,8 +231,8 @@ def test_files_of_several_roles_are_laid_by_a_job_that_does_not_end_at_the_first
     loads = [(one,), (one, replace(one, name="b"))]
     jobs = [job_file(Load("l", {role.name: role for role in roles}, 10**6, 0), mirrored, 1) for roles in loads]
     alone, several = (LayFiles("l", job) for job in jobs)
-    assert (alone.fields(), dict(alone.files())) == (("layout", "l"), {})
-    assert several.fields() == ("layout", "l.files")
+    assert (alone.fields(), dict(alone.files())) == (("filesystem/layout", "l"), {})
+    assert several.fields() == ("filesystem/layout", "l.files")
     assert "exitall" in several.fio
     laid = several.files()["l.files.fio"]
     assert "exit" not in laid and laid.count("filename_format") == 2
@@ -280,17 +274,8 @@ def test_nothing_bounds_it(mirrored: Topology) -> None:
 
 
 def test_its_guests_alone_have_mkfs(plain: payload.Payload, cache: Cache) -> None:
-    more = filesystems.added(cache, plain, {"xfs"})
-    assert more.entries.keys() - plain.entries.keys() == {
-        "bin/mkfs.xfs",
-        "bin/readlink",
-        "bin/sync",
-        "bin/tee",
-        "further.sh",
-    }
-    assert b". /further.sh" in more.entries["runner.sh"].data
-    assert b"filesystem)" in more.entries["further.sh"].data
-    assert b"further.sh" not in plain.entries["runner.sh"].data
+    more = payload.with_makers(cache, plain, {"xfs"})
+    assert more.entries.keys() - plain.entries.keys() == {"bin/mkfs.xfs"}
 
 
 def test_limits_of_both_kinds_of_cgroups_exclude_each_other(mirrored: Topology) -> None:
@@ -309,7 +294,7 @@ def test_programs_that_cannot_be_fetched_are_an_error_of_the_lab(
     lay_out(root)
     monkeypatch.setattr(payload, "unpacked", vanished)
     with pytest.raises(LabBroken, match=r"mkfs\.xfs cannot be fetched: trixie has no xfsprogs"):
-        filesystems.added(Cache(tmp_path), payload.assemble(root, {}), {"xfs"})
+        payload.with_makers(Cache(tmp_path), payload.assemble(root, {}), {"xfs"})
 
 
 def test_the_driver_of_its_disks_is_found_through_the_stack(mirrored: Topology) -> None:
@@ -356,7 +341,7 @@ def test_a_lockless_bitmap_is_made_of_an_internal_one_and_confirmed(mirrored: To
     made, confirmed = (step for step in devices(lockless) if isinstance(step, LocklessArray | Confirm))
     internal = apply_setting(mirrored, "stack.m0.bitmap", "internal")
     (usual,) = (step for step in devices(internal) if isinstance(step, Array))
-    assert made.fields() == ("lockless", *usual.fields()[1:])
+    assert made.fields() == ("md/lockless", *usual.fields()[1:])
     assert confirmed.fields() == ("confirm", "stack.bitmap[m0]", "/lab/m0.sys/md/bitmap_type", "llbitmap")
 
 
@@ -368,17 +353,3 @@ def test_a_kernel_without_lockless_bitmaps_is_named(mirrored: Topology, tmp_path
     (reason,) = missing(made, lockless, {})
     assert reason.startswith("CONFIG_MD_LLBITMAP is not set: ")
     assert not missing(replace(made, config={**made.config, "CONFIG_MD_LLBITMAP": "y"}), lockless, {})
-
-
-def test_guests_with_a_lockless_bitmap_alone_have_its_verb(
-    mirrored: Topology, plain: payload.Payload, tmp_path: Path
-) -> None:
-    qemu = Qemu(Path("/opt/qemu"), (10, 0, 13), "", frozenset(), None, "q" * 64)
-    lab = Lab(Cache(tmp_path), qemu, Steady(Path("/opt/steady.so"), "s" * 64), plain)
-    bare = replace(mirrored, stacks={"m0": mirrored.stacks["m0"]})
-    usual, more = (
-        own_payload(lab, one, devices(one))
-        for one in (apply_setting(bare, "stack.m0.bitmap", kind) for kind in ("internal", "lockless"))
-    )
-    assert usual.entries == plain.entries
-    assert more.entries.keys() - plain.entries.keys() == {"bin/dd", "lockless.sh"}

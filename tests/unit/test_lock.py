@@ -8,7 +8,7 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.base.units import silent
-from lab.guest import filesystems, payload
+from lab.guest import payload
 from lab.native.compiler import COMPILER
 from lab.packages import lock
 from lab.packages.apt import Archive
@@ -43,7 +43,7 @@ def version_used(repository: Repository, cache: Cache) -> str:
 
 
 def test_the_lock_names_the_packages_of_every_toolset_and_no_other() -> None:
-    makers = (maker.packages for maker in filesystems.MAKERS.values())
+    makers = (maker.packages for maker in payload.MAKERS.values())
     lists = (payload.PACKAGES, HOST_TOOLS.packages, COMPILER.packages, *makers)
     assert set(lock.packages()) == {name for names in lists for name in names}
     assert "://" not in lock.FILE.read_text()

@@ -61,18 +61,18 @@ def test_a_load_says_when_its_paths_fail(tmp_path: Path) -> None:
 
 def test_a_path_goes_offline_and_the_table_takes_it_back(tmp_path: Path) -> None:
     (step,) = meanwhile(load(TEXT, tmp_path))
-    assert step.fields() == ("meanwhile", "lopsided.meanwhile")
+    assert step.fields() == ("path/meanwhile", "lopsided.meanwhile")
     assert step.files()["lopsided.meanwhile"].splitlines() == [
-        "1.000000\tpath\tp0\tlost",
-        "0.000000\tstate\tpath[p0]\t/lab/p0.sys/device/state\toffline",
-        "1.000000\tstate\tpath[p0]\t/lab/p0.sys/device/state\trunning",
-        "0.000000\tpath\tp0\tback",
-        "0.000000\tmessage\ttwo\treinstate_path /lab/p0",
-        "0.000000\tpath\tp1\tlost",
-        "0.000000\tstate\tpath[p1]\t/lab/p1.sys/device/state\toffline",
-        "0.500000\tstate\tpath[p1]\t/lab/p1.sys/device/state\trunning",
-        "0.000000\tpath\tp1\tback",
-        "0.000000\tmessage\ttwo\treinstate_path /lab/p1",
+        "1.000000\tpath/mark\tp0\tlost",
+        "0.000000\tpath/state\tpath[p0]\t/lab/p0.sys/device/state\toffline",
+        "1.000000\tpath/state\tpath[p0]\t/lab/p0.sys/device/state\trunning",
+        "0.000000\tpath/mark\tp0\tback",
+        "0.000000\tdm/message\ttwo\treinstate_path /lab/p0",
+        "0.000000\tpath/mark\tp1\tlost",
+        "0.000000\tpath/state\tpath[p1]\t/lab/p1.sys/device/state\toffline",
+        "0.500000\tpath/state\tpath[p1]\t/lab/p1.sys/device/state\trunning",
+        "0.000000\tpath/mark\tp1\tback",
+        "0.000000\tdm/message\ttwo\treinstate_path /lab/p1",
     ]
 
 
@@ -81,7 +81,9 @@ def test_a_port_of_an_nvme_target_becomes_inaccessible(tmp_path: Path) -> None:
     text = TEXT.replace(TWO, nvme).replace("path: p0", "path: a").replace("path: p1", "path: b")
     text = text.replace("  limited: {hba.cmd_per_lun: 16}", "  limited: {stack.two.iopolicy: numa}")
     (step,) = meanwhile(load(text, tmp_path))
-    states = [line.split("\t")[3:] for line in step.files()["lopsided.meanwhile"].splitlines() if "\tstate\t" in line]
+    states = [
+        line.split("\t")[3:] for line in step.files()["lopsided.meanwhile"].splitlines() if "\tpath/state\t" in line
+    ]
     folder = "/sys/kernel/config/nvmet/ports/{}/ana_groups/1/ana_state"
     assert states == [
         [folder.format(1), "inaccessible"],

@@ -64,7 +64,7 @@ class MadeUpBench(MutantBench):
     kernel: Any = None
     together: Ends = field(default_factory=dict)
     booted: list[str] = field(default_factory=list)
-    detail: str = "as it happened"
+    unfit: tuple[str, ...] = ()
 
     def run(self, scenario: Scenario, arms: Sequence[str], number: int, limits: Mapping[str, float]) -> Run:
         cells = planned([(arm, 1, ()) for arm in arms])
@@ -78,7 +78,7 @@ class MadeUpBench(MutantBench):
             made = record(folder.fresh_boot_folder(cell), files(together=iops) | kmsg, outcome)
             # As in a real boot, whose steps write the number.
             made = replace(made, fingerprint={**made.fingerprint, "work": str(number)})
-            save_boot(replace(made, detail=self.detail) if outcome is Outcome.UNFIT else made)
+            save_boot(replace(made, unfit=self.unfit) if outcome is Outcome.UNFIT else made)
         return Run(folder, judge_run(folder), 1.0)
 
 
@@ -150,8 +150,8 @@ def test_an_arm_that_the_kernel_refuses_is_left_out(tmp_path: Path) -> None:
     queued = replace(model.arms["red"], queue={"scheduler": "mq-deadline"})
     model = replace(model, arms={**model.arms, "red": queued})
     model = replace(model, digest=identity(model))
-    detail = "queue.iosched/async_depth[l0]: nothing matches /lab/l0.sys/queue/iosched/async_depth"
-    bench = bench_of(tmp_path, {(1, "red"): Outcome.UNFIT}, detail=detail)
+    unfit = ("absent", "queue.iosched/async_depth[l0]", "/lab/l0.sys/queue/iosched/async_depth")
+    bench = bench_of(tmp_path, {(1, "red"): Outcome.UNFIT}, unfit=unfit)
     assert [arm.cell.arm for arm in reference(bench, model)] == ["none", "alone"]
 
 

@@ -47,6 +47,7 @@ def test_a_death_that_qemu_may_have_caused_is_not_a_kernel_failure(console: Sequ
     assert observed([], [PANIC], doubt="this QEMU does that").outcome is Outcome.NOT_READY
 
 
+ODD = "UNFIT 4 differs\tk\ta\t/f\tb"
 RESULTS: list[tuple[str, Sequence[str], Sequence[str], Ending, Outcome, str]] = [
     ("bye", transcript(), [], ended(), Outcome.BYE, ""),
     ("bye, then QEMU crashed", transcript(), [], ended(returncode=None, signal=11), Outcome.BYE, ""),
@@ -58,31 +59,31 @@ RESULTS: list[tuple[str, Sequence[str], Sequence[str], Ending, Outcome, str]] = 
     ("early panic that did not end", [], [PANIC], CUT, Outcome.NOT_READY, f"ends with: {PANIC}"),
     ("early exit", [], ["Linux"], ended(), Outcome.NOT_READY, "(exited)"),
     ("early flood", [], ["x"] * 9, ended(Reason.FLOOD), Outcome.NOT_READY, "(flood)"),
-    ("cut in the greeting by a panic", ["BLKLAB 1", "REA"], [PANIC], ended(), Outcome.NOT_READY, PANIC),
+    ("cut in the greeting by a panic", ["BLKLAB 2", "REA"], [PANIC], ended(), Outcome.NOT_READY, PANIC),
     ("panic", GREETING, [PANIC], ended(), Outcome.OOPS, PANIC),
     ("panic within a file", [*GREETING, *file_lines("a", b"x" * 99)[:2]], [PANIC], ended(), Outcome.OOPS, PANIC),
     ("panic that did not end", GREETING, [PANIC], CUT, Outcome.OOPS, PANIC),
     ("panic of a hung task", [*GREETING, *PHASES], [HUNG], ended(), Outcome.HANG, HUNG),
-    ("oops, then unfit", [*GREETING, "UNFIT 1 x", *sent(FILES)], [PANIC], ended(), Outcome.OOPS, PANIC),
+    ("oops, then unfit", [*GREETING, "UNFIT 1 unknown\tx", *sent(FILES)], [PANIC], ended(), Outcome.OOPS, PANIC),
     ("hang", [*GREETING, *PHASES], [], CUT, Outcome.HANG, "no end of phase load solo"),
     ("hang with a blocked task", [*GREETING, *PHASES], [BLOCKED], CUT, Outcome.HANG, f"load solo; {BLOCKED}"),
     ("the guest's deadline", [*GREETING, *PHASES, "DEADLINE"], [], ended(), Outcome.HANG, "no end of phase load solo"),
     ("deadline in set-up", [*GREETING, "DEADLINE"], [], ended(), Outcome.HANG, "no end of phase set-up"),
     ("flood", [*GREETING, *PHASES], ["x"] * 9, ended(Reason.FLOOD), Outcome.HANG, "the console was flooded"),
-    ("unfit", [*GREETING, "UNFIT 4 asked for a, got b", *sent(FILES)], [], ended(), Outcome.UNFIT, "step 4: asked for"),
-    ("unfit, then the deadline", [*GREETING, "UNFIT 4 x", *sent(FILES)], [], CUT, Outcome.UNFIT, "step 4: x"),
-    ("noise", ["noise"], [], ended(), Outcome.GARBLED, "expected BLKLAB 1, got 'noise'"),
-    ("another version", ["BLKLAB 2", GREETING[1]], [], ended(), Outcome.GARBLED, "expected BLKLAB 1"),
+    ("unfit", [*GREETING, ODD, *sent(FILES)], [], ended(), Outcome.UNFIT, "step 4: k: asked for a, /f reads b"),
+    ("unfit, then the deadline", [*GREETING, ODD, *sent(FILES)], [], CUT, Outcome.UNFIT, "step 4: k: asked for a"),
+    ("noise", ["noise"], [], ended(), Outcome.GARBLED, "expected BLKLAB 2, got 'noise'"),
+    ("another version", ["BLKLAB 3", GREETING[1]], [], ended(), Outcome.GARBLED, "expected BLKLAB 2"),
     ("a reboot without bye", transcript()[:-1], [], ended(), Outcome.GARBLED, "the channel ended before BYE"),
     ("a reboot in a file", [*GREETING, *file_lines("a", b"x")], [], ended(), Outcome.GARBLED, "ended inside file a"),
     ("a wrong file", [*GREETING, "FILE x"], [], ended(), Outcome.GARBLED, "unexpected line 'FILE x'"),
-    ("unfit and cut", [*GREETING, "UNFIT 4 x", *sent(FILES)[:-1]], [], ended(), Outcome.GARBLED, "ended inside file"),
-    ("unfit and garbled", [*GREETING, "UNFIT 4 x", "noise"], [], ended(), Outcome.GARBLED, "unexpected line 'noise'"),
+    ("unfit and cut", [*GREETING, ODD, *sent(FILES)[:-1]], [], ended(), Outcome.GARBLED, "ended inside file"),
+    ("unfit and garbled", [*GREETING, ODD, "noise"], [], ended(), Outcome.GARBLED, "unexpected line 'noise'"),
     ("killed", [*GREETING], [], ended(returncode=None, signal=9), Outcome.LOST, "killed by signal 9: qemu: its last"),
     ("killed early", [], [], ended(returncode=None, signal=9), Outcome.LOST, "killed by signal 9"),
     ("QEMU failed", [*GREETING], [], ended(returncode=1), Outcome.LOST, "QEMU ended with 1: qemu: its last words"),
     ("stopped", [*GREETING], [], ended(Reason.ABORTED, returncode=None, signal=15), Outcome.LOST, "by request"),
-    ("no runner", [*GREETING, "BROKEN the runner ended with 137"], [], ended(), Outcome.LOST, "ended with 137"),
+    ("no runner", [*GREETING, "BROKEN runner\t137"], [], ended(), Outcome.LOST, "runner ended with 137"),
 ]
 
 
@@ -95,6 +96,7 @@ def test_outcomes(
     record = observed(results, console, ending)
     assert record.outcome is outcome, record.detail
     assert detail in record.detail
+    assert bool(record.unfit) is (outcome is Outcome.UNFIT)
     assert (record.digest is not None) is (outcome is Outcome.BYE)
 
 

@@ -104,7 +104,7 @@ def test_one_queue_for_several_disks() -> None:
         "module tcm_loop",
         f"mkdir {CONFIG}/target/core/iblock_0",
         "module dm-mod",
-        "table all.backing all.backing.table",
+        "dm/table all.backing all.backing.table",
         *backstore_lines("all", "/lab/all.backing"),
         *PORT_LINES,
         *lun_lines(0, "all", can_queue=1024, cmd_per_lun=64),
@@ -139,7 +139,7 @@ def test_modelled_disks() -> None:
         folder = f"{CONFIG}/target/core/user_0/{lun}"
         control = f"dev_config=lab/{lun},dev_size={GIB},hw_block_size=512,nl_reply_supported=-1"
         lines += [f"mkdir {folder}", f"write {folder}/control {control}", f"write {folder}/enable 1"]
-    lines += ["daemon diskd.conf", *PORT_LINES]
+    lines += ["diskd/start diskd.conf", *PORT_LINES]
     for number, lun in enumerate(disks):
         shown = lun_lines(number, lun, can_queue=64, cmd_per_lun=16)
         lines += [line.replace("iblock_0", "user_0") for line in shown]
@@ -211,7 +211,7 @@ def test_the_last_members_of_a_mirror_are_write_mostly() -> None:
     (line,) = (
         line
         for line in script(devices(replace(made(Driver.NULL_BLK, cmd_per_lun=32), stacks={"m": stack})))
-        if line.startswith("array")
+        if line.startswith("md/array")
     )
     assert line.endswith(" /lab/d0 --write-mostly /lab/d1")
 
@@ -254,8 +254,8 @@ def test_several_mapped_devices_are_known_by_their_names() -> None:
     lines = script(devices(replace(topology, luns=luns)))
     paths = [line.rpartition("=")[2] for line in lines if "udev_path" in line]
     assert paths == ["/dev/nullb0", "/lab/b.backing", "/lab/c.backing"]
-    tables = [line for line in lines if line.startswith("table")]
-    assert tables == ["table b.backing b.backing.table", "table c.backing c.backing.table"]
+    tables = [line for line in lines if line.startswith("dm/table")]
+    assert tables == ["dm/table b.backing b.backing.table", "dm/table c.backing c.backing.table"]
 
 
 def test_every_topology_of_the_catalogue_can_be_built() -> None:

@@ -56,19 +56,19 @@ def test_the_guest_gets_all_events_as_one_field_and_without_events_nothing_is_tr
     script = job_files(guest_steps(null_topology(), traced_job()), deadline=1)["script"]
     assert b"trac" not in script
     script = job_files(guest_steps(null_topology(), traced_job("block:*", "irq")), deadline=1)["script"]
-    assert script.count(b"\ntrace-on\tblock:* irq\n") == len(MODEL.loads)
-    assert b"\ntrace-off\ttrace.solo.txt.gz\n" in script
+    assert script.count(b"\ntrace/on\tblock:* irq\n") == len(MODEL.loads)
+    assert b"\ntrace/off\ttrace.solo.txt.gz\n" in script
 
 
 def test_a_load_whose_folios_are_counted_is_traced_and_no_other() -> None:
     loads = {**MODEL.loads, "solo": replace(MODEL.loads["solo"], folios=True)}
     job = guest_job(replace(MODEL, loads=loads), MODEL.arms["none"], 1)
     script = job_files(guest_steps(null_topology(), job), deadline=1)["script"]
-    event = b"trace-on\tfilemap:mm_filemap_add_to_page_cache\nload\tsolo\n"
+    event = b"trace/on\tfilemap:mm_filemap_add_to_page_cache\nload\tsolo\n"
     assert (script.count(b"\nmkdir\t/sys/kernel/tracing/instances/blklab\n"), script.count(event)) == (1, 1)
-    assert (script.count(b"trace-on"), script.count(b"\ntrace-off\ttrace.solo.txt.gz\n")) == (1, 1)
+    assert (script.count(b"trace/on"), script.count(b"\ntrace/off\ttrace.solo.txt.gz\n")) == (1, 1)
     both = job_files(guest_steps(null_topology(), replace(job, trace=("irq",))), deadline=1)["script"]
-    assert both.count(b"trace-on\tirq filemap:mm_filemap_add_to_page_cache\nload\tsolo\n") == 1
+    assert both.count(b"trace/on\tirq filemap:mm_filemap_add_to_page_cache\nload\tsolo\n") == 1
 
 
 def test_the_first_arm_is_the_default() -> None:

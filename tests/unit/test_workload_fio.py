@@ -278,7 +278,7 @@ def test_a_role_with_limits_is_a_process_in_a_cgroup_of_its_own() -> None:
         assert not {"io_max", "io_weight"} & jobs[name].keys()
     assert "thread" not in jobs["hog"]
     assert [step.fields() for step in cgroups(load, TOPOLOGY)] == [
-        ("cgroup", "lopsided.victim", device, "io.max riops=5") for device in ("all", "c")
+        ("cgroup/limit", "lopsided.victim", device, "io.max riops=5") for device in ("all", "c")
     ]
 
 
@@ -286,7 +286,7 @@ def test_a_role_with_limits_is_a_process_in_a_cgroup_of_its_own() -> None:
 def test_a_role_with_a_weight_is_a_process_too(key: str, file: str) -> None:
     one = replace(VICTIM, options={key: "300"})
     (step,) = cgroups(window(one), TOPOLOGY)
-    assert step.fields() == ("cgroup", "lopsided.victim", "all", f"{file} 300")
+    assert step.fields() == ("cgroup/limit", "lopsided.victim", "all", f"{file} 300")
     assert sections(job_file(window(one), TOPOLOGY, 1))["victim"]["thread"] == "0"
     assert of_processes(window(one))
     assert not of_processes(window(one, HOG))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The steps of a guest as values; ``runner.sh`` and ``further.sh`` interpret them."""
+"""The steps of a guest as values; ``runner.sh`` and the files of ``verbs/`` interpret them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -12,7 +12,8 @@ from lab.base.errors import LabBroken
 class Step:
     """One line of tab-separated fields. The runner never evaluates a field.
 
-    ``verb`` is the first field, the others are the attributes named in ``sent`` (default: the fields of the class).
+    ``verb`` is the first field: one of the runner, or FILE/NAME for the function FILE_NAME of verbs/FILE.sh. The others
+    are the attributes named in ``sent`` (default: the fields of the class).
     """
 
     verb: ClassVar[str]

@@ -86,7 +86,7 @@ class Find(Step):
     ``block`` is its path relative to the attribute's folder. Waits up to a minute for disks that are still probed.
     """
 
-    verb = "find"
+    verb = "sysfs/find"
     lun: str
     attribute: str
     value: str
@@ -97,7 +97,7 @@ class Find(Step):
 class TableStep(Step):
     """Create a device-mapper device from a table with one target per line."""
 
-    verb, sent = "table", ("name", "file")
+    verb, sent = "dm/table", ("name", "file")
     name: str
     rows: tuple[str, ...]
 
@@ -113,7 +113,7 @@ class TableStep(Step):
 class Array(Step):
     """Create an md array; ``words`` are mdadm's options and devices."""
 
-    verb = "array"
+    verb = "md/array"
     name: str
     number: int
     words: str
@@ -122,7 +122,7 @@ class Array(Step):
 class LocklessArray(Array):
     """Create an md array with a lockless bitmap; ``words`` ask mdadm for an internal one, and it is rewritten."""
 
-    verb = "lockless"
+    verb = "md/lockless"
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Filesystem(Step):
     ``words`` are its type, the options of mount, and the words of mkfs.
     """
 
-    verb = "filesystem"
+    verb = "filesystem/make"
     name: str
     member: str
     words: str
@@ -142,7 +142,7 @@ class Filesystem(Step):
 class Loop(Step):
     """Make a loop device; ``words`` are its file, the bytes of a new file (0 for a device), and losetup's option."""
 
-    verb = "loop"
+    verb = "loop/attach"
     name: str
     number: int
     words: str
@@ -152,7 +152,7 @@ class Loop(Step):
 class Network(Step):
     """Bring the loopback device up and run ``commands`` of tc, such as ``qdisc add dev lo ...``."""
 
-    verb, sent, file = "network", ("file",), "network.tc"
+    verb, sent, file = "network/start", ("file",), "network.tc"
     commands: tuple[str, ...]
 
     def files(self) -> Mapping[str, str]:
@@ -163,7 +163,7 @@ class Network(Step):
 class Daemon(Step):
     """Start the disk handler with ``config`` and wait until it is ready; if it dies later, the boot ends."""
 
-    verb, sent, file = "daemon", ("file",), "diskd.conf"
+    verb, sent, file = "diskd/start", ("file",), "diskd.conf"
     config: tuple[str, ...]
 
     def files(self) -> Mapping[str, str]:
@@ -182,7 +182,7 @@ FAULTS = (
 class Inject(Delayed):
     """Break the guest on purpose, ``after`` nanoseconds from now; only selftests do this."""
 
-    verb, sent = "inject", ("fault", "seconds")
+    verb, sent = "selftest/inject", ("fault", "seconds")
     fault: str
     after: int
 
@@ -195,6 +195,6 @@ LOSE_DISK = "lose-disk"
 class Lose(Delayed):
     """Remove a disk from the guest, ``after`` nanoseconds from now; only selftests do this."""
 
-    verb, sent = "lose", ("lun", "seconds")
+    verb, sent = "selftest/lose", ("lun", "seconds")
     lun: str
     after: int

@@ -72,7 +72,7 @@ class LayFiles(Step):
     such a load has a second job file without it.
     """
 
-    verb, sent = "layout", ("name",)
+    verb, sent = "filesystem/layout", ("name",)
     load: str
     fio: str
 
@@ -105,7 +105,7 @@ def tracing() -> tuple[Step, ...]:
 class TraceOn(Step):
     """Enable trace events in the syntax of ``set_event`` (``block:*``, ``scsi``), in an instance of the lab."""
 
-    verb, sent = "trace-on", ("words",)
+    verb, sent = "trace/on", ("words",)
     events: tuple[str, ...]
 
     @property
@@ -117,7 +117,7 @@ class TraceOn(Step):
 class TraceOff(Step):
     """Disable all events and keep the trace of ``load``."""
 
-    verb, sent = "trace-off", ("value",)
+    verb, sent = "trace/off", ("value",)
     load: str
 
     @property
@@ -129,7 +129,7 @@ class TraceOff(Step):
 class Meanwhile(Step):
     """Carry out steps in the background while the next load runs, each at its time in nanoseconds from now."""
 
-    verb, sent = "meanwhile", ("file",)
+    verb, sent = "path/meanwhile", ("file",)
     load: str
     timed: tuple[tuple[int, Step], ...]
 
@@ -152,7 +152,7 @@ class Meanwhile(Step):
 class PathMark(Step):
     """Write to the kernel's log that a path is ``lost`` or ``back``; ``lab.guest.console`` reads it."""
 
-    verb = "path"
+    verb = "path/mark"
     lun: str
     state: str
 
@@ -161,6 +161,6 @@ class PathMark(Step):
 class Message(Step):
     """Send a message to the first target of a device-mapper device."""
 
-    verb = "message"
+    verb = "dm/message"
     name: str
     text: str

@@ -24,7 +24,7 @@ class Tune(Setting):
 class PathState(Setting):
     """Set the state of a path and read it back; unlike Tune, with the newline that SCSI wants."""
 
-    verb = "state"
+    verb = "path/state"
 
 
 class Try(Setting):
@@ -46,7 +46,7 @@ CGROUPS = "/sys/fs/cgroup"
 class Cgroup(Step):
     """Set ``words`` for a ``device`` in the ``file`` of a cgroup, which is made, and read them back."""
 
-    verb = "cgroup"
+    verb = "cgroup/limit"
     group: str
     device: str
     file: str
@@ -60,7 +60,7 @@ class Cgroup(Step):
 class RouteInterrupts(Step):
     """Route all interrupts of the PCI device in the folder ``path`` (a glob) to one ``processor``, with read-back."""
 
-    verb = "route"
+    verb = "sysfs/route"
     knob: str
     path: str
     processor: int
@@ -77,22 +77,22 @@ class Recorded(Step):
 class Read(Recorded):
     """Record the content of the first file that matches ``path`` (a glob), empty without a match."""
 
-    verb = "read"
+    verb = "sysfs/read"
 
 
 class Locate(Recorded):
     """Record the folder of sysfs that ``path`` (a glob) resolves to."""
 
-    verb = "place"
+    verb = "sysfs/place"
 
 
 class Members(Recorded):
     """Record the names in the folder ``path`` (a glob)."""
 
-    verb = "members"
+    verb = "sysfs/members"
 
 
 class Interrupts(Recorded):
     """Record the interrupt numbers of the PCI device in the folder ``path`` (a glob)."""
 
-    verb = "interrupts"
+    verb = "sysfs/interrupts"
