@@ -103,8 +103,8 @@ def _dispatch(arguments: Sequence[str]) -> int:
     # Imports make many objects and no garbage: looking for it takes a fifth of their time, later 20 ms of a run.
     gc.disable()
     try:
-        from harness.base.escaping import escaped_output
         from harness.commands.common.parser import build_parser
+        from lab.base.units import escaped_output
 
         _check_environment()
         with escaped_output():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.commands.common.options import add_arms
 from harness.limits.load import load_scenario
-from harness.report.terminal.explain import describe_scenario, steps_of
+from harness.report.terminal.scenario import describe_scenario, steps_of
 from harness.report.topology import describe_topology
 from harness.scenario.load import find_scenario, find_scenarios
 from lab.base.errors import EXIT_PASS, Misuse

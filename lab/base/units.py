@@ -2,7 +2,10 @@
 """Sizes, rates and times as text, text that is safe to print, and who hears of progress."""
 
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, TextIO
 
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _RATES = {"B/s": 1, "kB/s": 10**3, "MB/s": 10**6, "GB/s": 10**9}
@@ -65,6 +68,27 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 def printable(text: str) -> str:
     """``text`` with control characters and changes of direction as ``\\xNN`` or ``\\uNNNN``; tabs and newlines stay."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+class Escaped:
+    """A text stream; ``below`` is for consoles, which colour and escape by themselves."""
+
+    def __init__(self, below: TextIO) -> None:
+        self.below = below
+
+    def write(self, text: str) -> int:
+        self.below.write(printable(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.below, name)
+
+
+@contextmanager
+def escaped_output() -> Iterator[None]:
+    """Standard output and errors without control characters, whatever prints there."""
+    with redirect_stdout(Escaped(sys.stdout)), redirect_stderr(Escaped(sys.stderr)):
+        yield
 
 
 def shortened(text: str) -> str:

@@ -20,7 +20,7 @@ from harness.commands import GROUPS, CommandWord
 from harness.commands.common import parser
 from harness.commands.report import PAGE
 from harness.record.store import PLAN
-from harness.report.terminal.explain import describe_scenario, steps_of
+from harness.report.terminal.scenario import describe_scenario, steps_of
 from harness.scenario.load import find_scenarios, load_scenario
 from lab.base.errors import (
     EXIT_INTERRUPTED,

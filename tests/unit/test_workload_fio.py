@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.limits.limits import arm_bound
-from harness.report.terminal.explain import describe_scenario
+from harness.report.terminal.scenario import describe_scenario
 from harness.run.plan import guest_job
 from harness.scenario import schema
 from harness.scenario.fio import CGROUP_FILES, FIO_SEEDS, cgroups, job_file, of_processes, start_phase, step_file

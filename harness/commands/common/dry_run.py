@@ -11,8 +11,8 @@ from harness.commands.common.options import tell
 from harness.limits.cost import boot_seconds
 from harness.record.index import IndexedRun, indexed_runs
 from harness.report.format import duration, plural
-from harness.report.terminal.cost import cost_lines
 from harness.report.terminal.printing import console_of, figures, plain_table, print_wide
+from harness.report.terminal.scenario import cost_lines
 from harness.scenario.model import Scenario
 
 _MOST = 3
