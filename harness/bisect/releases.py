@@ -10,9 +10,9 @@ from harness.bisect.oracle import claim_seen
 from harness.bisect.report import range_of
 from harness.judge.cells import Ensemble
 from harness.report.format import plural
-from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Scenario, Status
 from harness.scenario.ratio import FIGURE, ExpressionError, names_of, parse_ratio
+from harness.scenario.registry import OF_ROLES
 from harness.studies.timeline.lines import lines
 from harness.studies.timeline.sweep import Extends, Sweep, label
 from harness.studies.timeline.text import spent
@@ -104,7 +104,7 @@ def observed(swept: Sweep, place: int, figure: str, middle: float | None) -> Obs
 
 
 def _figure(swept: Sweep, place: int, figure: str) -> Ensemble:
-    known = {f"{line.arm}.{line.name}": line for line in lines(swept, tuple(METRICS)) if line.arm}
+    known = {f"{line.arm}.{line.name}": line for line in lines(swept, OF_ROLES) if line.arm}
     wanted = known.get(figure)
     if wanted is None or place not in wanted.values:
         raise Misuse(

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, geometric_mean
 
-from harness.metrics.figures import Figures, figures_of
+from harness.metrics.figures import figures_of
 from harness.metrics.node import MeasurementError
 from harness.metrics.readback import overridden, refused
 from harness.scenario.model import Arm, Bound, Load, Status
+from harness.scenario.registry import FigureKey, Figures
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS
 from lab.base.record import BootRecord, Outcome
 
@@ -156,7 +157,7 @@ class CellResult:
     windows: tuple[Figures, ...] = ()
 
 
-def ensemble_of(cells: Iterable[CellResult], arm: str, key: tuple[str, str, str]) -> Ensemble | None:
+def ensemble_of(cells: Iterable[CellResult], arm: str, key: FigureKey) -> Ensemble | None:
     """A figure (load, role, metric) of an arm over the seeds; None if no boot recorded it."""
     values = {cell.seed: cell.figures[key] for cell in cells if cell.arm == arm and key in cell.figures}
     return Ensemble(values) if values else None

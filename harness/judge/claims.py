@@ -17,7 +17,6 @@ from harness.judge.operands import (
     Unavailable,
     above_bound,
     arms_needed,
-    operands,
     ratio_ensemble,
     window_values,
 )
@@ -247,12 +246,11 @@ def layout_of(ratio: Ratio, evidence: Evidence) -> float:
 
 def layout_by_kind(ratio: Ratio, evidence: Evidence) -> float:
     factor = 1.0
-    for operand in operands(ratio):
+    for operand in ratio.operands:
         if operand.kind in (FIGURE, BASELINE):
-            arm, *key = operand.path
             cells = evidence.cells if operand.kind == FIGURE else evidence.baseline or {}
-            figures = next((cell.figures for (name, _), cell in cells.items() if name == arm and cell.figures), {})
-            known = null_evidence().get(kind((key[0], key[1], key[2]), figures))
+            of_arm = (cell.figures for (name, _), cell in cells.items() if name == operand.arm and cell.figures)
+            known = null_evidence().get(kind(operand.key, next(of_arm, {})))
             factor *= 1 + (known.layout if known else 0.0)
     return factor - 1
 
@@ -381,7 +379,7 @@ def _unknown(diagnosed: Sequence[Diagnosed]) -> Iterator[str]:
 
 def _windows(ratio: Ratio) -> set[tuple[str, ...]]:
     """The arms and loads of its figures, and of what the topology allows."""
-    return {operand.path[:2] for operand in operands(ratio) if operand.kind != NUMBER}
+    return {operand.path[:2] for operand in ratio.operands if operand.kind != NUMBER}
 
 
 def _finding(condition: Condition, evidence: Evidence, seeds: Sequence[int]) -> JudgedCondition:

@@ -4,15 +4,13 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from harness.judge.cells import CellResult, Ensemble, worst
 from harness.limits.limits import arm_bound, shares_of_bound
-from harness.metrics.figures import KNOWN_IDLE, PER_IO
 from harness.noise import Rule
-from harness.scenario.metric_names import FOLIOS, GUEST, IDLE, named_line
 from harness.scenario.model import Operand, Ratio, Scenario, Status
 from harness.scenario.ratio import BASELINE, BOUND, NUMBER
+from harness.scenario.registry import IOPS, Rate, figure_of
 
 Cells = Mapping[tuple[str, int], CellResult]
 
@@ -34,25 +32,9 @@ class Evidence:
     rule: Rule | None = None
 
 
-class Figure(NamedTuple):
-    arm: str
-    load: str
-    role: str
-    metric: str
-
-
-def figure_of(operand: Operand) -> Figure:
-    """The figure an operand names, whatever its kind except a number."""
-    return Figure(*operand.path)
-
-
-def operands(ratio: Ratio) -> tuple[Operand, ...]:
-    return (ratio.left,) if ratio.right is None else (ratio.left, ratio.right)
-
-
 def arms_needed(ratios: Iterable[Ratio]) -> frozenset[str]:
-    every = (operand for ratio in ratios for operand in operands(ratio))
-    return frozenset(figure_of(operand).arm for operand in every if operand.kind != NUMBER)
+    every = (operand for ratio in ratios for operand in ratio.operands)
+    return frozenset(operand.arm for operand in every if operand.kind != NUMBER)
 
 
 def ratio_value(ratio: Ratio, seed: int, evidence: Evidence) -> float:
@@ -105,44 +87,28 @@ def operand_value(operand: Operand, seed: int, evidence: Evidence) -> float:
     """Raises Unavailable."""
     if operand.kind == NUMBER:
         return operand.number
-    figure = figure_of(operand)
     if operand.kind == BOUND:
-        arm, load = evidence.scenario.arms[figure.arm], evidence.scenario.loads[figure.load]
-        return arm_bound(arm, load, figure.role, figure.metric)
+        load, role, metric = operand.key
+        return arm_bound(evidence.scenario.arms[operand.arm], evidence.scenario.loads[load], role, metric)
     if operand.kind == BASELINE:
         if evidence.baseline is None:
             raise Unavailable(Status.SKIP, "no BASE kernel given")
-        return _cell_value(figure, seed, evidence.baseline, "on the BASE kernel ")
-    return _cell_value(figure, seed, evidence.cells, "")
+        return _cell_value(operand, seed, evidence.baseline, "on the BASE kernel ")
+    return _cell_value(operand, seed, evidence.cells, "")
 
 
-def _cell_value(figure: Figure, seed: int, cells: Cells, where: str) -> float:
-    cell = cells.get((figure.arm, seed))
+def _cell_value(operand: Operand, seed: int, cells: Cells, where: str) -> float:
+    cell, arm = cells.get((operand.arm, seed)), f"{where}arm {operand.arm}"
     if cell is None:
-        raise Unavailable(Status.MISS, f"{where}arm {figure.arm} under seed {seed} was not measured")
+        raise Unavailable(Status.MISS, f"{arm} under seed {seed} was not measured")
     if cell.status is not Status.PASS:
-        raise Unavailable(cell.status, f"{where}arm {figure.arm}: {'; '.join(cell.reasons)}")
-    value = cell.figures.get((figure.load, figure.role, figure.metric))
-    symbol = named_line(figure.metric)[0]
-    if value is None and symbol and (figure.load, figure.role, "lines.seen") in cell.figures:
-        what = f"the kernel has no function or variable {symbol}, or inlines it"
-        raise Unavailable(Status.SKIP, f"{where}arm {figure.arm}: {what}")
-    if value is None and figure.metric == PER_IO and _often_idle(figure.load, cell):
-        what = "idle time is known in ticks only, which do not tell what an I/O costs a CPU that is often idle"
-        raise Unavailable(Status.SKIP, f"{where}arm {figure.arm}: {what}")
-    if value is None and figure.metric in FOLIOS:
-        what = "the kernel's trace does not say how large a folio is, which Linux 5.17 and later do"
-        raise Unavailable(Status.SKIP, f"{where}arm {figure.arm}: {what}")
+        raise Unavailable(cell.status, f"{arm}: {'; '.join(cell.reasons)}")
+    value = cell.figures.get(operand.key)
+    if value is None and (absent := figure_of(*operand.key[1:]).absent(operand.key, cell.figures)):
+        raise Unavailable(Status.SKIP, f"{arm}: {absent}")
     if value is None or not math.isfinite(value):
-        name = f"{figure.load}.{figure.role}.{figure.metric}"
-        raise Unavailable(Status.ERROR, f"{where}arm {figure.arm} under seed {seed} recorded no {name}")
+        raise Unavailable(Status.ERROR, f"{arm} under seed {seed} recorded no {'.'.join(operand.key)}")
     return value
-
-
-def _often_idle(load: str, cell: CellResult) -> bool:
-    """Whether the load made I/Os on a CPU that was often idle: then its cost lacks only where idle time is in ticks."""
-    made = any(key[0] == load and key[2] == "iops" and value for key, value in cell.figures.items())
-    return made and cell.figures.get((load, GUEST, IDLE), 0.0) > KNOWN_IDLE
 
 
 ABOVE_BOUND = 1.03
@@ -160,14 +126,15 @@ def above_bound(ratio: Ratio, ensemble: Ensemble, evidence: Evidence) -> str:
     seed, highest = max(ensemble.values.items(), key=lambda value: value[1])
     if right is None or right.kind != BOUND or left.path[:3] != right.path[:3] or highest <= ABOVE_BOUND:
         return ""
-    name, load, role, metric = right.path
-    if metric not in ("iops", "bw") or left.path[3].removesuffix(metric) not in ("", "members."):
+    load, role, metric = right.key
+    rate = figure_of(role, metric).rate
+    if rate is None or figure_of(*left.key[1:]).rate is not rate:
         return ""
-    arm, window = evidence.scenario.arms[name], evidence.scenario.loads[load]
-    figures = evidence.cells[name, seed].figures
-    moved = {each: figures.get((load, each, "iops"), 0.0) * other.bs for each, other in window.roles.items()}
+    arm, window = evidence.scenario.arms[right.arm], evidence.scenario.loads[load]
+    figures = evidence.cells[right.arm, seed].figures
+    moved = {each: figures.get((load, each, IOPS), 0.0) * other.bs for each, other in window.roles.items()}
     figure = highest * arm_bound(arm, window, role, metric)
-    moved[role] = figure * (window.roles[role].bs if metric == "iops" else 1)
+    moved[role] = figure * (window.roles[role].bs if rate is Rate.REQUESTS else 1)
     fullest, _ = shares_of_bound(arm, window, moved, devices=True)
     if fullest <= ABOVE_BOUND:
         return ""

@@ -7,13 +7,24 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from harness.scenario.metric_names import GUEST, METRICS, NAMED_LINES, SHARING, Basis, named_line
+from harness.scenario.registry import (
+    GUEST,
+    HOST,
+    IOPS,
+    RUNTIME,
+    Figure,
+    FigureKey,
+    Figures,
+    Noise,
+    figure_of,
+    on_several_cpus,
+    values_of,
+)
 
 DATA = Path(__file__).with_name("thresholds.json")
-_LATENCIES = {"mean": "mean latency", "p50": "median latency", "max": "longest latency"}
 FEW = 1000
 """Counters below it are a kind of their own: one event more is a large share of them."""
-MOVED, FEW_MOVED = ("lines.seen", "lines.footprint"), (0.5, 3)
+FEW_MOVED = (0.5, 3)
 """Transfers of all CPUs for each I/O below which they are kinds of their own. Below the first no line moves with each
 I/O. Tags move more, and by chance: each CPU begins at a random tag, so one to four CPUs share a word of them."""
 SLOW = 1000
@@ -28,7 +39,6 @@ SHARED_TAGS = ", shared tags"
 Made after another layout moved scsi_debug's 5.00 transfers to 16.5 on 6.12.118; arms without such tags: up to 27 %."""
 TWINS = 2
 """Times what one other layout moved a claim is what layouts may move it. Fixed before the first such boot."""
-Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -84,43 +94,44 @@ class NullEvidence:
         return replace(self, layout=LARGE.share, single=max(self.single, LARGE.share), general=True)
 
 
-def kind(key: Key, figures: Mapping[Key, float]) -> str:
-    """The kind of a figure (load, role, metric) of a boot with these ``figures``; empty for properties and shares."""
+def kind(key: FigureKey, figures: Figures) -> str:
+    """The kind of a figure of a boot with these ``figures``; empty for properties and shares."""
     load, role, metric = key
-    counted = named_line(metric)[1]
-    if counted in SHARING or counted in NAMED_LINES:
-        sizes = FEW_MOVED if role == GUEST and metric in MOVED else ()
-        below = next((f" below {most}" for most in sizes if figures.get(key, 0.0) < most), "")
-        tags = counted.startswith("lines.") and any(where == "host" for _, where, _ in figures)
-        name, short = f"{counted}{below}, {role if role == GUEST else 'one role'}{SHARED_TAGS if tags else ''}", False
+    figure, short = figure_of(role, metric), False
+    if figure.noise in (Noise.MOVES, Noise.LINES, Noise.EXECUTED):
+        name = _counted(figure, key, figures)
     else:
-        ran = [value for (where, _, what), value in figures.items() if (where, what) == (load, "runtime")]
-        name, short = _kind(key, figures), max(ran, default=SHORT) < SHORT
-    if not name or (load, GUEST, "lines.seen") not in figures:
+        name = _kind(figure, key, figures)
+        short = max((ran for _, ran in values_of(figures, RUNTIME, load)), default=SHORT) < SHORT
+    if not name or not on_several_cpus(load, figures):
         return name
     return f"{name}, several CPUs{SHORT_WINDOWS if short else ''}"
 
 
-def _kind(key: Key, figures: Mapping[Key, float]) -> str:
-    load, role, metric = key
-    known = METRICS.get(metric)
-    if known is None or (known.basis is Basis.OTHER and known.unit != "ns"):
-        return ""
-    roles = [value for (where, _, name), value in figures.items() if where == load and name == "iops"]
-    if known.basis is Basis.OTHER:
-        busy = figures.get(key, 0.0) * sum(roles) / 1e9 >= BUSY
-        return f"{metric}, CPU {'busy' if busy else 'partly idle'}"
-    if metric.endswith(".ms"):
-        return "time by a counter of ms"
+def _counted(figure: Figure, key: FigureKey, figures: Figures) -> str:
+    """The kind of what the plugin counts."""
+    of_all = key[1] == GUEST
+    sizes = FEW_MOVED if of_all and figure.noise is Noise.MOVES else ()
+    below = next((f" below {most}" for most in sizes if figures.get(key, 0.0) < most), "")
+    tags = figure.noise is not Noise.EXECUTED and any(holder == HOST for _, holder, _ in figures)
+    return f"{figure.name}{below}, {GUEST if of_all else 'one role'}{SHARED_TAGS if tags else ''}"
+
+
+def _kind(figure: Figure, key: FigureKey, figures: Figures) -> str:
+    load, role, _ = key
+    value, iops = figures.get(key, 0.0), [each for _, each in values_of(figures, IOPS, load)]
     company = "one role"
-    if len(roles) > 1:
-        company = f"several roles{f', below {SLOW:,} IOPS' if figures.get((load, role, 'iops'), 0.0) < SLOW else ''}"
-    if known.basis is Basis.COUNT:
-        return f"counter{f' below {FEW:,}' if figures.get(key, 0.0) < FEW else ''}, {company}"
-    if known.unit != "ns":
-        return f"rate, {company}"
-    what = _LATENCIES.get(metric.partition(".")[2], "percentile of latency")
-    return f"{'submission, ' if metric.startswith('slat') else ''}{what}, {company}"
+    if len(iops) > 1:
+        company = f"several roles{f', below {SLOW:,} IOPS' if figures.get((load, role, IOPS), 0.0) < SLOW else ''}"
+    match figure.noise:
+        case Noise.NONE | Noise.TICKS:
+            return figure.noise
+        case Noise.CPU:
+            return f"{figure.name}, CPU {'busy' if value * sum(iops) / 1e9 >= BUSY else 'partly idle'}"
+        case Noise.COUNTER:
+            return f"counter{f' below {FEW:,}' if value < FEW else ''}, {company}"
+        case _:
+            return f"{figure.noise}, {company}"
 
 
 @lru_cache
@@ -149,7 +160,7 @@ def evidence(path: Path = DATA, *, same: bool = True) -> Mapping[str, NullEviden
     return usable if same else {name: pairs.between_configurations() for name, pairs in usable.items()}
 
 
-def single_share(key: Key, figures: Mapping[Key, float]) -> float:
+def single_share(key: FigureKey, figures: Figures) -> float:
     """By which share a figure must differ between kernels with one seed a side."""
     known = evidence(same=False).get(kind(key, figures))
     return known.single if known else SINGLE - 1

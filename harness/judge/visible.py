@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 
 from harness.judge.cells import CellResult
-from harness.judge.operands import Evidence, Figure, figure_of, operands
-from harness.metrics.figures import PER_IO, Figures
-from harness.scenario.metric_names import GUEST, HOST, IDLE, LUN, Basis, basis
+from harness.judge.operands import Evidence
 from harness.scenario.model import Load, Operand, Ratio, Role, Scenario, Unseen
 from harness.scenario.ratio import BASELINE, BOUND, NUMBER, TRIED
+from harness.scenario.registry import GUEST, HOST, IDLE, LUN, Basis, Figures, figure_of, named
 from lab.base.units import show_time
 from lab.topology.model import Hba, Topology
 
@@ -46,16 +45,16 @@ def cannot_show(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> str:
     """
     scenario = evidence.scenario
     meant = frozenset(Unseen) - {Unseen.CPU} if scenario.meant is None else scenario.meant
-    every = [each for each in operands(ratio) if each.kind not in (BOUND, NUMBER) and figure_of(each).load != TRIED]
+    every = [each for each in ratio.operands if each.kind not in (BOUND, NUMBER) and each.key[0] != TRIED]
     speed = [*_windows(_speed_operands(every), evidence, seeds)]
     if Unseen.CPU not in meant and any(_idle(*at) < LEAST_IDLE for at in speed):
         return TOO_BUSY
-    costs = [*_windows((each for each in every if each.path[3] == PER_IO), evidence, seeds)]
+    costs = [*_windows((each for each in every if _basis(each) is Basis.CPU), evidence, seeds)]
     hidden = {
         Unseen.PARALLEL: (_took_turns(scenario, *at) for at in costs),
         Unseen.CACHED: (_not_filled(scenario, *at) for at in speed),
-        Unseen.SHORT: (_too_short(scenario, figure_of(each)) for each in every),
-        Unseen.DRIVER: (_other_code(scenario, figure_of(each)) for each in every),
+        Unseen.SHORT: (_too_short(scenario, each) for each in every),
+        Unseen.DRIVER: (_other_code(scenario, each) for each in every),
     }
     for kind, reasons in hidden.items():
         if kind not in meant and (reason := next(filter(None, reasons), "")):
@@ -72,14 +71,15 @@ def _took_turns(scenario: Scenario, operand: Operand, figures: Figures) -> str:
 
 
 def _not_filled(scenario: Scenario, operand: Operand, figures: Figures) -> str:
-    load = scenario.loads[operand.path[1]]
-    role = load.roles.get(operand.path[2])
-    share = None if role is None or operand.path[3].startswith("members.") else reached(load, role, figures)
-    return f"{_cached(operand.path[2], share)}: its device" if share is not None and share < REACHED else ""
+    name, role_name, metric = operand.key
+    load = scenario.loads[name]
+    role = load.roles.get(role_name)
+    share = None if role is None or figure_of(role_name, metric).below else reached(load, role, figures)
+    return f"{_cached(role_name, share)}: its device" if share is not None and share < REACHED else ""
 
 
-def _too_short(scenario: Scenario, figure: Figure) -> str:
-    load, scale = scenario.loads[figure.load], scenario.arms[figure.arm].topology.scale
+def _too_short(scenario: Scenario, operand: Operand) -> str:
+    load, scale = scenario.loads[operand.key[0]], scenario.arms[operand.arm].topology.scale
     return f"what the test of {_later(load, scale)}" if load.published * scale > load.runtime else ""
 
 
@@ -88,14 +88,15 @@ def _later(load: Load, scale: int) -> str:
     return f"{show_time(load.published)} shows later than {show_time(load.runtime // scale)}"
 
 
-def _other_code(scenario: Scenario, figure: Figure) -> str:
+def _other_code(scenario: Scenario, operand: Operand) -> str:
     """The code of a driver that another plays, where a figure is of its devices or of what the whole load shares."""
-    topology, roles = scenario.arms[figure.arm].topology, scenario.loads[figure.load].roles
-    named = figure.metric.partition(".")[0]
-    below = [roles[figure.role]] if figure.role in roles else roles.values()
+    load, holder, metric = operand.key
+    topology, roles = scenario.arms[operand.arm].topology, scenario.loads[load].roles
+    below = [roles[holder]] if holder in roles else roles.values()
     hosts = {topology.luns[leaf].hba for role in below for disk in role.disks for leaf in topology.leaves(disk)}
-    if figure.role in (LUN, HOST):
-        hosts = {topology.luns[named].hba if figure.role == LUN else named}
+    if holder in (LUN, HOST):
+        name, _ = named(holder, metric)
+        hosts = {topology.luns[name].hba if holder == LUN else name}
     return next((f"the code of {driver}, played by {hba.driver}," for driver, hba in _played(topology, hosts)), "")
 
 
@@ -103,21 +104,25 @@ def _windows(wanted: Iterable[Operand], evidence: Evidence, seeds: Sequence[int]
     for operand in wanted:
         cells = (evidence.baseline or {}) if operand.kind == BASELINE else evidence.cells
         for seed in seeds:
-            cell = cells[figure_of(operand).arm, seed]
+            cell = cells[operand.arm, seed]
             yield from ((operand, figures) for figures in cell.windows or (cell.figures,))
 
 
 def _idle(operand: Operand, figures: Figures) -> float:
-    return figures.get((operand.path[1], GUEST, IDLE), 0.0)
+    return figures.get((operand.key[0], GUEST, IDLE), 0.0)
+
+
+def _basis(operand: Operand) -> Basis:
+    return figure_of(*operand.key[1:]).basis
 
 
 def _speed_operands(figures: Sequence[Operand]) -> list[Operand]:
     """The operands that depend on how fast the guest was: of two counts of one window the quotient does not."""
-    bases = [basis(*operand.path[2:]) for operand in figures]
+    bases = [*map(_basis, figures)]
     windows = {(operand.kind, *operand.path[:2]) for operand in figures}
     if len(figures) > 1 and len(windows) == 1 and set(bases) == {Basis.COUNT}:
         return []
-    return [operand for operand, rests_on in zip(figures, bases, strict=True) if rests_on is not Basis.OTHER]
+    return [operand for operand, rests_on in zip(figures, bases, strict=True) if rests_on in (Basis.TIME, Basis.COUNT)]
 
 
 def jobs(load: Load) -> int:

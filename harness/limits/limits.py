@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from harness.limits.filling import Filled, Flow, FlowChoice, FlowElement, FlowKind, fill
 from harness.scenario.model import Arm, Load, Role
+from harness.scenario.registry import FIGURES, Rate, figure_of
 from lab.base.errors import Misuse
 from lab.base.units import parse_size
 from lab.topology.graph import ENDLESS, Access, FlowPart, Way, parts, rate_of
@@ -249,9 +250,6 @@ def link_seconds(link: Link, request: int) -> float:
     return link.cost / _NS / request + 1 / link.rate
 
 
-METRICS = ("iops", "bw", "lat.mean")
-
-
 def bound(topology: Topology, load: Load, role: Role, metric: str, queue: Mapping[str, str] | None = None) -> float:
     """The most (``iops``; ``bw`` in bytes/s) or the least (``lat.mean`` in ns) that the topology allows.
 
@@ -259,16 +257,18 @@ def bound(topology: Topology, load: Load, role: Role, metric: str, queue: Mappin
     what it could do there alone: the bound is what its own disk allows. That of a role
     on several disks is the sum over them. Raises Misuse for another metric, or for a disk that nothing limits.
     """
-    if metric not in METRICS:
-        raise Misuse(f"the topology sets no bound on {metric}", remedy=f"use one of {', '.join(METRICS)}")
+    figure = figure_of(role.name, metric)
+    if not figure.bounded:
+        known = ", ".join(name for name, row in FIGURES.items() if row.bounded)
+        raise Misuse(f"the topology sets no bound on {metric}", remedy=f"use one of {known}")
     _check_requests(topology, role)
     every = tuple(load.apart().roles.values())
     own = role.apart()
     rates = _rates(topology, every, own, queue or {})
-    if metric == "bw":
+    if figure.rate is Rate.BYTES:
         return sum(rates.values())
     iops = sum(rates.values()) / role.bs
-    if metric == "iops":
+    if figure.rate is Rate.REQUESTS:
         return iops
     waiting = sum(_in_flight(topology, every, part, queue or {}) for part in own)
     return waiting / iops * _NS

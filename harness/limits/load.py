@@ -15,9 +15,9 @@ from harness.base.checkout import SCENARIOS
 from harness.limits.limits import arm_bound
 from harness.scenario import load
 from harness.scenario.load import Refused
-from harness.scenario.metric_names import METRICS, SHARES
 from harness.scenario.model import Bound, Claim, Control, Operand, Ratio, Scenario
 from harness.scenario.ratio import BASELINE, BOUND, FIGURE, NUMBER
+from harness.scenario.registry import figure_of
 from harness.scenario.schema import CLAIMS, CONTROLS
 from lab.base.errors import Misuse
 
@@ -85,11 +85,11 @@ def _vacuous(scenario: Scenario) -> Iterator[Refused]:
 def _nature(operand: Operand | None, entry: int) -> Iterator[_Edge]:
     """What is true of a figure whatever is measured."""
     if operand is not None and operand.kind in (FIGURE, BASELINE):
-        name, metric = ".".join((operand.kind, *operand.path)), operand.path[3]
-        if metric in METRICS and METRICS[metric].unit == "ns" and not metric.startswith("slat"):
-            yield _Edge(name, _ONE, 0.0, open=False, entry=entry)
-        if metric in SHARES or metric.endswith(".none"):
-            yield _Edge(_ONE, name, 0.0, open=False, entry=entry)
+        name, figure = ".".join((operand.kind, *operand.path)), figure_of(*operand.key[1:])
+        if figure.least:
+            yield _Edge(name, _ONE, -log(figure.least), open=False, entry=entry)
+        if figure.most < inf:
+            yield _Edge(_ONE, name, log(figure.most), open=False, entry=entry)
 
 
 def _is_premise(premise: Claim | Control, entry: Claim | Control) -> bool:

@@ -8,9 +8,9 @@ that paces itself, or whose I/Os wait long, leaves room for other counts.
 from collections.abc import Iterator, Mapping
 from math import nan
 
-from harness.metrics.figures import Figures
 from harness.metrics.occupancy import read_handler
 from harness.scenario.model import Arm, Load, Role
+from harness.scenario.registry import Figures
 
 _SECTOR = 512
 _ROUNDING = 1.001

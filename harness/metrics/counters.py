@@ -6,12 +6,12 @@ A counter file is a sequence of sections, each ``== PATH`` and then that file's 
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.metrics.node import MeasurementError, sent
-from harness.scenario.metric_names import INTERRUPTS, MOST_PROCESSORS, PLACES
 from harness.scenario.model import Load, Role
+from harness.scenario.registry import MOST_PROCESSORS, SLOTS, Readings
 from lab.base.record import INVENTORY
 from lab.realise.in_qemu.inventory import Inventory, mismatches, read_inventory
 from lab.topology.model import Topology
@@ -118,7 +118,6 @@ def _sums(deltas: Mapping[str, float]) -> dict[str, float]:
 
 
 _INTERRUPTS = "/proc/interrupts"
-Named = tuple[tuple[str, str, str], float]
 
 
 def checked_inventory(files: Mapping[str, bytes], topology: Topology) -> Inventory:
@@ -130,7 +129,7 @@ def checked_inventory(files: Mapping[str, bytes], topology: Topology) -> Invento
     return seen
 
 
-def controller_figures(files: Mapping[str, bytes], load: Load, topology: Topology, seen: Inventory) -> Iterator[Named]:
+def controller_figures(files: Mapping[str, bytes], load: Load, topology: Topology, seen: Inventory) -> Readings:
     """``interrupts`` by processor over a load's window with its ramp, ``node``, ``slot.lanes`` and ``slot.gts``.
 
     What several controllers below a role do not have in common is left out. Raises MeasurementError.
@@ -142,14 +141,14 @@ def controller_figures(files: Mapping[str, bytes], load: Load, topology: Topolog
         counts = Counter[int]()
         for irq in irqs & after.keys():
             counts.update({cpu: now - was for cpu, (now, was) in enumerate(zip(after[irq], before[irq], strict=True))})
-        yield (load.name, role.name, INTERRUPTS), float(sum(counts.values()))
+        yield (load.name, role.name, "interrupts"), float(sum(counts.values()))
         for cpu in range(MOST_PROCESSORS):
-            yield (load.name, role.name, f"{INTERRUPTS}.cpu{cpu}"), float(counts[cpu])
+            yield (load.name, role.name, f"interrupts.cpu{cpu}"), float(counts[cpu])
         yield from _places(load, role, topology, seen, set(hbas))
 
 
-def _places(load: Load, role: Role, topology: Topology, seen: Inventory, hbas: set[str]) -> Iterator[Named]:
-    for name, attribute in PLACES.items():
+def _places(load: Load, role: Role, topology: Topology, seen: Inventory, hbas: set[str]) -> Readings:
+    for name, attribute in SLOTS.items():
         texts = {seen.get(f"hba.{hba}.{attribute}", "").partition(" ")[0] for hba in hbas}
         if len(texts) == 1 and (text := texts.pop()):
             yield (load.name, role.name, name), float(text)

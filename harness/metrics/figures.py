@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """All figures of one cell, by (load, role, metric)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from harness.metrics.counters import CounterWindow, checked_inventory, controller_figures, read_window
 from harness.metrics.fio import bytes_read, read_fio
@@ -11,27 +11,17 @@ from harness.metrics.occupancy import Samples, occupancy_figures, read_handler, 
 from harness.metrics.readback import FILE as READBACK
 from harness.metrics.readback import devices, read_readback, read_tried, tried_counts
 from harness.metrics.sharing import read_names, read_sharing, sharing_figures
-from harness.scenario.metric_names import BUSIEST, COUNTED_ON, HITS, SEEKS
 from harness.scenario.model import Load
+from harness.scenario.registry import KNOWN_IDLE, PER_IO, FigureKey, Figures, Readings
 from lab.base.record import LINE_NAMES, TRIED
 from lab.topology.fields import REPEAT_COUNT
 from lab.topology.model import Topology
 
-RESYNC = "resync.bw"
-PER_IO = "cpu.per_io"
-KNOWN_IDLE = 0.05
-"""Idle share of a window up to which ticks tell how long the CPU was busy. Since 7.2 a CPU that idles between ticks is
-idle for all of a tick that finds it so ("tick/sched: Refactor idle cputime accounting"): null-shared-tags has 3 to 15 %
-of the window more than on 7.1, which gives ns, and in two loads more than the window."""
 _SECOND = 1e9
 _SECTOR = 512
 
-Figures = Mapping[tuple[str, str, str], float]
 
-
-def figures_of(
-    files: Mapping[str, bytes], topology: Topology, loads: Iterable[Load]
-) -> dict[tuple[str, str, str], float]:
+def figures_of(files: Mapping[str, bytes], topology: Topology, loads: Iterable[Load]) -> dict[FigureKey, float]:
     """Figures of every role of every load, from the measured files of one boot. Raises MeasurementError.
 
     ``disk.*`` and ``members.*`` are added up over the block devices of a role's disks, and the LUNs below them, over
@@ -52,7 +42,7 @@ def figures_of(
             figures.update({(load.name, role, metric): value for metric, value in own.items()})
         window = read_window(sent(files, f"{load.name}.before"), sent(files, f"{load.name}.after"), load.name)
         if window.resync is not None:
-            figures.update({(load.name, role, RESYNC): window.resync for role in load.roles})
+            figures.update({(load.name, role, "resync.bw"): window.resync for role in load.roles})
         figures.update(_disk_figures(window, load, topology, block))
         figures.update(_hits(files, load, topology, figures))
         if load.folios:
@@ -69,22 +59,20 @@ def figures_of(
     return figures
 
 
-def _hits(
-    files: Mapping[str, bytes], load: Load, topology: Topology, figures: Figures
-) -> Iterator[tuple[tuple[str, str, str], float]]:
+def _hits(files: Mapping[str, bytes], load: Load, topology: Topology, figures: Figures) -> Readings:
     """``page_cache.hits`` of each role that tells them, where its LUNs are its own and count what they read."""
     below = {name: {lun for disk in role.disks for lun in topology.leaves(disk)} for name, role in load.roles.items()}
     counts = not any(row.path.endswith("/iostats") and row.value == "0" for row in read_readback(files[READBACK]))
     for role in filter(load.tells_hits, load.roles.values()):
         alone = not any(below[role.name] & luns for name, luns in below.items() if name != role.name)
         # A path group of NVMe counts nothing itself.
-        sectors = [figures[load.name, role.name, f"{where}.reads.sectors"] for where in COUNTED_ON]
+        sectors = [figures[load.name, role.name, f"{where}.reads.sectors"] for where in ("disk", "members")]
         asked = bytes_read(files[f"{load.name}.json"], f"{load.name}.json")[role.name]
         if alone and counts and asked:
-            yield (load.name, role.name, HITS), max(0.0, 1 - (sectors[0] or sectors[1]) * _SECTOR / asked)
+            yield (load.name, role.name, "page_cache.hits"), max(0.0, 1 - (sectors[0] or sectors[1]) * _SECTOR / asked)
 
 
-def _cost_figures(samples: Samples, load: Load, figures: Figures) -> dict[tuple[str, str, str], float]:
+def _cost_figures(samples: Samples, load: Load, figures: Figures) -> dict[FigureKey, float]:
     """Busy time over I/Os, without what the sampler took; nothing where no I/Os are, or where ticks do not tell it."""
     iops = sum(figures[load.name, role, "iops"] for role in load.roles)
     if not iops or (samples.in_ticks and samples.idle > KNOWN_IDLE):
@@ -93,9 +81,7 @@ def _cost_figures(samples: Samples, load: Load, figures: Figures) -> dict[tuple[
     return {(load.name, role, PER_IO): cost for role in load.roles}
 
 
-def handled_figures(
-    files: Mapping[str, bytes], load: Load, topology: Topology
-) -> Iterator[tuple[tuple[str, str, str], float]]:
+def handled_figures(files: Mapping[str, bytes], load: Load, topology: Topology) -> Readings:
     """``members.bw``, ``members.iops`` and ``members.seeks`` of each role, where the handler's counters are there.
 
     Raises MeasurementError.
@@ -113,13 +99,13 @@ def handled_figures(
         yield (load.name, role.name, "members.iops"), sum(path.requests for path in paths) / window.time * _SECOND
         seeks = [window.seeks[disk] for disk in {disk for lun in below for disk in topology.luns[lun].disks}]
         if requests := sum(done for done, _ in seeks):
-            yield (load.name, role.name, SEEKS), sum(sought for _, sought in seeks) / requests
+            yield (load.name, role.name, "members.seeks"), sum(sought for _, sought in seeks) / requests
 
 
 def _disk_figures(
     window: CounterWindow, load: Load, topology: Topology, block: Mapping[str, str]
-) -> dict[tuple[str, str, str], float]:
-    figures: dict[tuple[str, str, str], float] = {}
+) -> dict[FigureKey, float]:
+    figures: dict[FigureKey, float] = {}
     for role in load.roles.values():
         own = dict.fromkeys(topology.region(disk).lun for disk in role.disks)
         below = dict.fromkeys(lun for disk in role.disks for lun in topology.leaves(disk))
@@ -130,7 +116,7 @@ def _disk_figures(
                     figures[name] = figures.get(name, 0.0) + value
         requests = [_counters(lun, window, load, block)["requests"] for lun in below]
         if sum(requests):
-            figures[load.name, role.name, BUSIEST] = max(requests) / sum(requests)
+            figures[load.name, role.name, "paths.busiest"] = max(requests) / sum(requests)
     return figures
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from errno import EILSEQ
 
 from harness.metrics.node import MeasurementError, Node, parse
-from harness.scenario.metric_names import BAD_BLOCKS
 
 _MIXED = "mixed"
 _LATENCIES = ("lat", "clat", "slat")
@@ -69,7 +68,7 @@ def _figures(job: Node, name: str, file: str, window: int | None, bs: int) -> It
     yield "total_ios", float(sum(part.whole("total_ios") for part in parts))
     yield "runtime", float(max((part.whole("runtime") for part in parts), default=0) * _NS_PER_MS)
     if bad is not None:
-        yield BAD_BLOCKS, float(bad)
+        yield "verify.bad", float(bad)
     for kind in _LATENCIES if parts else ():
         yield from ((f"{kind}.{key}", value) for key, value in _latency([part.node(f"{kind}_ns") for part in parts]))
 

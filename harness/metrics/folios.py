@@ -5,12 +5,12 @@ import gzip
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from io import BytesIO
 
 from harness.metrics.node import MeasurementError, sent
-from harness.scenario.metric_names import FOLIOS, LARGEST_FOLIO
 from harness.scenario.model import Load
+from harness.scenario.registry import LARGEST_FOLIO, Readings
 from lab.base.record import TRACE_FILE
 
 ADDED = "filemap:mm_filemap_add_to_page_cache"
@@ -22,9 +22,7 @@ _PAGE_SECTORS = 8
 _DISKS = re.compile(rb"^ *(\d+) +(\d+) (\S+) ", re.MULTILINE)
 
 
-def folio_figures(
-    files: Mapping[str, bytes], load: Load, block: Mapping[str, str]
-) -> Iterator[tuple[tuple[str, str, str], float]]:
+def folio_figures(files: Mapping[str, bytes], load: Load, block: Mapping[str, str]) -> Readings:
     """``folios.*`` of each role, with the ramp; roles on one filesystem share them.
 
     None where the event has no order: Linux 5.17 added it ("filemap: Convert tracing of page cache operations to
@@ -48,5 +46,6 @@ def folio_figures(
         own = {numbers[block[disk]] for disk in role.disks}
         counts = {order: sum(added[dev, b"%d" % order] for dev in own) for order in range(LARGEST_FOLIO + 1)}
         sectors = sum(count * _PAGE_SECTORS << order for order, count in counts.items())
-        values = (sum(counts.values()), sectors, *counts.values())
-        yield from (((load.name, role.name, name), float(value)) for name, value in zip(FOLIOS, values, strict=True))
+        values = {"folios": sum(counts.values()), "folios.sectors": sectors}
+        values |= {f"folios.order{order}": count for order, count in counts.items()}
+        yield from (((load.name, role.name, name), float(value)) for name, value in values.items())

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The queues in a load's window as sampled: figures of tags and requests, and how far each element was in use."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
 from harness.metrics.node import MeasurementError, Node, parse, sent
-from harness.scenario.metric_names import GUEST, HOST, IDLE, LUN
 from harness.scenario.model import Load
+from harness.scenario.registry import GUEST, HOST, IDLE, LUN, Readings
 from lab.topology.model import SCSI, Driver, Hba, Topology
 
 
@@ -193,7 +193,6 @@ def _increase(old: Node, new: Node, key: str) -> int:
 
 _PACED = frozenset({"rate", "rate_iops", "thinktime"})
 _ASYNC = frozenset({"libaio", "io_uring"})
-Named = tuple[tuple[str, str, str], float]
 
 
 def held_series(topology: Topology, lun: str) -> str:
@@ -202,7 +201,7 @@ def held_series(topology: Topology, lun: str) -> str:
     return f"{'device_busy' if scsi else 'inflight'}[{lun}]"
 
 
-def occupancy_figures(files: Mapping[str, bytes], topology: Topology, load: Load, samples: Samples) -> Iterator[Named]:
+def occupancy_figures(files: Mapping[str, bytes], topology: Topology, load: Load, samples: Samples) -> Readings:
     """Figures ``(load, "lun" | "host" | "guest", NAME.METRIC)`` of all LUNs and hosts that were sampled.
 
     Shares are of the window, 0 to 1. ``tags.none`` is the share of samples in which a LUN held no tag. A SCSI LUN has
@@ -232,9 +231,7 @@ def occupancy_figures(files: Mapping[str, bytes], topology: Topology, load: Load
             yield (load.name, LUN, f"{lun}.device.mean"), path.depth
 
 
-def _host_figures(
-    topology: Topology, load: Load, samples: Samples, hba: Hba, held: Mapping[str, float]
-) -> Iterator[Named]:
+def _host_figures(topology: Topology, load: Load, samples: Samples, hba: Hba, held: Mapping[str, float]) -> Readings:
     own = [lun for lun in topology.luns if topology.luns[lun].hba == hba.name]
     series = samples.series.get(f"host_busy[{hba.name}]")
     if series is not None and series.count:

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from harness.metrics.node import MeasurementError, sent
+from harness.scenario.registry import FigureKey
 from lab.base.record import ABSENT, ROUTED, TRIED
 from lab.topology.fields import REPEAT_COUNT
 from lab.topology.model import StackKind, Topology
@@ -40,7 +41,7 @@ def read_readback(data: bytes) -> tuple[Reading, ...]:
     return tuple(readings)
 
 
-def read_tried(data: bytes) -> dict[tuple[str, str, str], float]:
+def read_tried(data: bytes) -> dict[FigureKey, float]:
     """Figures ``("tried", "accepted" | "effective", knob)``. Raises MeasurementError."""
     figures = {}
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
@@ -95,7 +96,7 @@ def overridden(files: Mapping[str, bytes], topology: Topology) -> Iterator[str]:
             )
 
 
-def tried_counts(files: Mapping[str, bytes], topology: Topology) -> dict[tuple[str, str, str], float]:
+def tried_counts(files: Mapping[str, bytes], topology: Topology) -> dict[FigureKey, float]:
     """Figures ``("tried", "accepted" | "effective", knob)`` of the repeat counts under ``try:``.
 
     Raises MeasurementError where a table is missing or has no such count.

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.metrics.node import MeasurementError
-from harness.scenario.metric_names import GUEST, REMOTE
 from harness.scenario.model import Load
+from harness.scenario.registry import GUEST, Readings
 
 _LINE, _ADDRESSES = 64, 1 << 64
 
@@ -174,7 +174,7 @@ def sharing_figures(
     names: Names,
     *,
     of_node: int = 0,
-) -> Iterator[tuple[tuple[str, str, str], float]]:
+) -> Readings:
     """Figures of ``guest``, and of each role that has CPUs to itself; nothing where no I/Os are.
 
     One CPU shares no lines. ``of_node`` are the CPUs of each NUMA node, 0 for one node. I/Os are those that fio
@@ -221,7 +221,7 @@ def _figures(sharing: Sharing, cpus: frozenset[int], ios: int, of_node: int) -> 
         yield "lines.seen", sum(line.seen(cpus) for line in sharing.lines) / ios
         yield "lines.footprint", sum(line.footprint(cpus) for line in sharing.lines) / ios
         if of_node:
-            yield REMOTE, sum(line.footprint(cpus, of_node) for line in sharing.lines) / ios
+            yield "lines.remote", sum(line.footprint(cpus, of_node) for line in sharing.lines) / ios
         yield "lines.written", float(sum(not cpus.isdisjoint(line.users) for line in sharing.lines))
     yield "atomics", sum(count.atomics for count in counts) / ios
     yield "locks", sum(count.taken for count in counts) / ios

@@ -14,11 +14,11 @@ from harness.record.judging import changes_of_runs, judge_run
 from harness.record.store import RunFolder
 from harness.report.claims import value
 from harness.report.format import figure
-from harness.scenario.metric_names import SHARING
 from harness.scenario.model import Status
+from harness.scenario.registry import COUNTED
 from lab.base.record import Outcome
 
-METRICS = ("iops", "lat.p99", *SHARING)
+METRICS = ("iops", "lat.p99", *COUNTED)
 _BOOTS = "boots"
 
 

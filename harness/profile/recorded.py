@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.files import read_json, write_json, writing
-from harness.metrics.figures import PER_IO, Figures, figures_of
+from harness.metrics.figures import figures_of
 from harness.metrics.occupancy import read_samples
 from harness.profile.attribute import Image, code_of, images_of, nodes_of, read_window
 from harness.profile.model import Code, Context, Function, Head, PathNode, Profile
@@ -23,6 +23,7 @@ from harness.record.judging import results_of
 from harness.record.store import PlannedCell, RunFolder, save_boot
 from harness.run.plan import guest_job
 from harness.scenario.model import Load
+from harness.scenario.registry import PER_IO, Figures, values_of
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.record import SAMPLES, BootRecord, Outcome
@@ -89,8 +90,8 @@ def chosen_cell(runs: Sequence[RunFolder], seed: int = 1) -> ProfiledCell:
 def _costs(run: RunFolder, seed: int) -> dict[ProfiledCell, float]:
     costs = {}
     for result in results_of(run):
-        for (load, _, metric), value in result.figures.items():
-            if metric == PER_IO and result.seed == seed and value:
+        for (load, _, _), value in values_of(result.figures, PER_IO) if result.seed == seed else ():
+            if value:
                 costs[ProfiledCell(result.arm, load, seed)] = value
     return costs
 

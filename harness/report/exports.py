@@ -14,8 +14,8 @@ from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
 from harness.record.store import RunFacts, RunFolder
 from harness.report.claims import CONTROL, claim_text, conclusion
-from harness.scenario.metric_names import unit
 from harness.scenario.model import KnownFailure, Scenario, Status
+from harness.scenario.registry import figure_of
 from lab.base.record import Outcome
 
 CLAIMS, CONTROLS, BOOTS = "claims", "controls", "boots"
@@ -137,7 +137,7 @@ def _rows(cells: Sequence[CellResult]) -> Iterator[tuple[object, ...]]:
     """Values as floats, which csv writes by repr: reading them back gives the same figures."""
     for cell in cells:
         for (load, role, metric), figure in sorted(cell.figures.items()):
-            yield cell.arm, load, role, metric, cell.seed, figure, unit(metric)
+            yield cell.arm, load, role, metric, cell.seed, figure, figure_of(role, metric).unit
 
 
 # JUnit XML

@@ -17,16 +17,16 @@ from harness.judge.cells import Ensemble
 from harness.judge.claims import XFAIL, XPASS
 from harness.judge.verdict import Verdict
 from harness.report.exports import BOOTS, Export, JudgedPart, parts
-from harness.scenario.metric_names import METRICS
 from harness.scenario.model import KnownFailure, Status
+from harness.scenario.registry import figure_of
 from lab.base.digest import canonical, digest_bytes
 
 ORIGIN = "blklab"
 VERSION = {"major": 5, "minor": 3}
 ISSUE_VERSION = 1
 _REPORTED = ("iops", "bw", "lat.mean", "lat.p99")
-_IOPS = "IOPS"
-_NS = 1e9
+_UNITS = {"ns": ("s", 1e9), "1/s": ("IOPS", 1.0)}
+"""kcidb's unit, and the divisor that converts a figure to it."""
 _STATUSES = {XFAIL: "FAIL", XPASS: "PASS"}
 _LONGEST_SLUG = 60
 
@@ -96,7 +96,8 @@ def _measurements(run: Export) -> Iterator[Json]:
         path = ("measured", arm, load, role, _slug(metric))
         name = f"measured:{arm}.{load}.{role}.{metric}"
         comment = f"{metric} of {role} under load {load} in arm {arm}, median over the seeds"
-        unit, scale = _unit(metric)
+        own = figure_of(role, metric).unit
+        unit, scale = _UNITS.get(own, (own, 1.0))
         test = _named_test(run, name, path, str(Status.DONE), comment, values=_values(ensemble, scale))
         yield {**test, "number": {"value": ensemble.median / scale, "unit": unit, "prefix": "metric"}}
 
@@ -104,17 +105,10 @@ def _measurements(run: Export) -> Iterator[Json]:
 def _figures(verdict: Verdict) -> Mapping[tuple[str, str, str, str], Ensemble]:
     values: dict[tuple[str, str, str, str], dict[int, float]] = {}
     for cell in verdict.cells:
-        for (load, role, metric), value in cell.figures.items():
-            if metric in _REPORTED:
-                values.setdefault((cell.arm, load, role, metric), {})[cell.seed] = value
+        for key, value in cell.figures.items():
+            if key[2] in _REPORTED:
+                values.setdefault((cell.arm, *key), {})[cell.seed] = value
     return {key: Ensemble(by_seed) for key, by_seed in values.items()}
-
-
-def _unit(metric: str) -> tuple[str, float]:
-    """kcidb's unit, and the divisor that converts a figure to it."""
-    if METRICS[metric].unit == "ns":
-        return "s", _NS
-    return (_IOPS if metric == "iops" else METRICS[metric].unit), 1.0
 
 
 def _values(ensemble: Ensemble, scale: float = 1.0) -> Json:

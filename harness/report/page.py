@@ -9,7 +9,6 @@ from harness.judge.cells import CellResult, Ensemble, ensemble_of
 from harness.judge.claims import EntryVerdict
 from harness.judge.verdict import Verdict
 from harness.limits.bottleneck import by_role
-from harness.metrics.figures import PER_IO
 from harness.metrics.node import MeasurementError
 from harness.metrics.occupancy import LoadUse, Samples, Series, held_series, mean_use, read_samples, read_use
 from harness.record.store import PlannedCell, RunFolder
@@ -21,6 +20,7 @@ from harness.report.html import Values, render
 from harness.report.topology import branches, stack_boxes
 from harness.report.words import LEGEND, Surroundings, against, method, settings_words
 from harness.scenario.model import Arm, Load, Scenario, Status
+from harness.scenario.registry import PER_IO
 from lab.base.record import BootRecord, Outcome
 
 

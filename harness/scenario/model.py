@@ -176,6 +176,18 @@ class Operand:
     path: tuple[str, ...]
     number: float = 0.0
 
+    @property
+    def arm(self) -> str:
+        """Raises ValueError for a number, as ``key`` does."""
+        arm, *_ = self.path
+        return arm
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """(load, role, metric)"""
+        _, load, role, metric = self.path
+        return load, role, metric
+
 
 @dataclass(frozen=True)
 class Ratio:
@@ -184,6 +196,10 @@ class Ratio:
     text: str
     left: Operand
     right: Operand | None
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (self.left,) if self.right is None else (self.left, self.right)
 
 
 @dataclass(frozen=True)

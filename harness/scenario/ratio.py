@@ -7,38 +7,12 @@ An operand is a number, ``arm.load.role.metric``, a sampled figure (``arm.load.l
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from harness.scenario.metric_names import (
-    FOLIOS,
-    GUEST,
-    HITS,
-    HOST,
-    IDLE,
-    LOCKS,
-    LUN,
-    METRICS,
-    NAMED_LINES,
-    REMOTE,
-    SAMPLED,
-    SHARING,
-    named_line,
-)
-from harness.scenario.model import (
-    MIXED,
-    Bound,
-    Claim,
-    Condition,
-    Control,
-    Load,
-    Operand,
-    Ratio,
-    Reproduction,
-    Role,
-    Scenario,
-)
+from harness.scenario.model import Bound, Load, Operand, Ratio, Scenario
+from harness.scenario.registry import FIGURES, GUEST, HOST, LUN, OF_ROLES, Machine, figure_of, held_by, named
 from lab.kernels.release import RangeError
 from lab.topology.model import Topology
 from lab.yaml.strict import names, nearest, quoted
@@ -109,34 +83,27 @@ def names_of(scenario: Scenario) -> Names:
 
 def lacking(loads: Iterable[Load]) -> Mapping[tuple[str, str], Mapping[str, str]]:
     """The metrics that each (load, role) does not have, each with the reason."""
-    return {(load.name, role.name): dict(_lacking(load, role)) for load in loads for role in load.roles.values()}
-
-
-def _lacking(load: Load, role: Role) -> Iterator[tuple[str, str]]:
-    if role.rw in MIXED:
-        # Percentiles of two distributions cannot be combined.
-        yield from ((name, "fio counts its reads and writes apart") for name in METRICS if METRICS[name].percentile)
-    if not load.tells_hits(role):
-        yield HITS, "it is known of a buffered role that only reads, from a disk of its own, with ramp: 0s"
-    if not load.folios:
-        yield from ((name, "they are counted in a load with folios: true") for name in FOLIOS)
+    return {
+        (load.name, role.name): {name: why for name in OF_ROLES if (why := FIGURES[name].lacks(load, role))}
+        for load in loads
+        for role in load.roles.values()
+    }
 
 
 def sampled_names(topology: Topology) -> Mapping[str, tuple[str, ...]]:
     """What figures name in place of a role: LUNs and hosts of a topology, and the figures of its guest."""
-    processors = topology.processors
-    counted = (*SHARING, *NAMED_LINES) if processors.several else LOCKS if processors.counted else ()
-    guest = (IDLE, *(name for name in counted if name != REMOTE or processors.of_node))
-    return {LUN: tuple(topology.luns), HOST: tuple(topology.hbas), GUEST: guest}
+    guest = (name for name in held_by(GUEST) if FIGURES[name].machine.has(topology.processors))
+    return {LUN: tuple(topology.luns), HOST: tuple(topology.hbas), GUEST: tuple(guest)}
 
 
 def named_lines(scenario: Scenario) -> tuple[str, ...]:
     """The NAMEs of all figures line.NAME.seen and the like."""
-    conditions = (condition for diagnosis in scenario.diagnoses for condition in diagnosis.when)
-    entries: tuple[Claim | Control | Reproduction | Condition, ...]
-    entries = (*scenario.claims, *scenario.controls, *scenario.reproduces, *conditions)
-    sides = (side for entry in entries for side in (entry.ratio.left, entry.ratio.right) if side and side.path)
-    return tuple(sorted({named_line(side.path[3])[0] for side in sides} - {""}))
+    ratios = [claim.ratio for claim in scenario.claims] + [control.ratio for control in scenario.controls]
+    ratios += [entry.ratio for entry in scenario.reproduces]
+    ratios += [condition.ratio for diagnosis in scenario.diagnoses for condition in diagnosis.when]
+    sides = (side for ratio in ratios for side in ratio.operands)
+    of_guest = (named(GUEST, side.path[3])[0] for side in sides if side.path[2:3] == (GUEST,))
+    return tuple(sorted({*of_guest} - {""}))
 
 
 class _Token(NamedTuple):
@@ -214,15 +181,10 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
         message = "bound.* is what the topology allows to roles, before anything is counted: guest has none"
         raise ExpressionError(after, message, "blklab explain RUN prints a model of more CPUs from the counts of a run")
     _check_name(after, f"role of load {load}:", role, known.loads[load])
-    guest = known.sampled.get(arm, {}).get(GUEST, ())
-    metrics = [
-        name
-        for name, entry in METRICS.items()
-        if (entry.bounded or kind != BOUND) and (name not in SHARING or name in guest)
-    ]
-    what = "metric with a bound:" if kind == BOUND else "metric"
     after += len(role) + 1
-    _check_name(after, what, metric, metrics)
+    metrics = [name for name in OF_ROLES if FIGURES[name].bounded or kind != BOUND]
+    _check_name(after, "metric with a bound:" if kind == BOUND else "metric", metric, metrics)
+    _check_machine(after, arm, role, metric, known)
     if why := known.lacking.get((load, role), {}).get(metric):
         raise ExpressionError(after, f"role {role} of load {load} has no {metric}: {why}")
     return arm, load, role, metric
@@ -232,16 +194,19 @@ def _check_sampled(offset: int, arm: str, role: str, metric: str, known: Names) 
     """Refuse what no sample names. ``metric`` is NAME.METRIC of a LUN or a host."""
     after = offset + len(role) + 1
     if role == GUEST:
-        name, guest = named_line(metric)[1], known.sampled.get(arm, {}).get(GUEST, (IDLE,))
-        if name == REMOTE and name not in guest:
-            raise ExpressionError(
-                after, f"arm {arm} has no {name}: its machine has one NUMA node", "give machine.nodes"
-            )
-        _check_name(after, "figure of the guest:", name, guest)
+        _check_name(after, "figure of the guest:", figure_of(role, metric).name or metric, held_by(role))
+        _check_machine(after, arm, role, metric, known)
         return
     name, _, figure = metric.partition(".")
     _check_name(after, f"{role} of arm {arm}:", name, known.sampled.get(arm, {}).get(role, ()))
-    _check_name(after + len(name) + 1, f"sampled figure of a {role}:", figure, SAMPLED[role])
+    _check_name(after + len(name) + 1, f"sampled figure of a {role}:", figure, held_by(role))
+
+
+def _check_machine(offset: int, arm: str, role: str, metric: str, known: Names) -> None:
+    """Refuse a figure that is not counted on the arm's machine."""
+    figure = figure_of(role, metric)
+    if figure.machine is not Machine.ANY and figure.name not in known.sampled.get(arm, {}).get(GUEST, ()):
+        raise ExpressionError(offset, f"arm {arm} has no {metric}: {figure.machine.why}", figure.machine.remedy)
 
 
 def _check_name(offset: int, what: str, name: str, known: Iterable[str]) -> None:

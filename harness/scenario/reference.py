@@ -6,7 +6,7 @@ In a page the text above ``MARK`` is written by hand, and the rest is generated.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.scenario.metric_names import METRICS
+from harness.scenario.registry import FIGURES, GUEST, HOST, LUN, ROLE, Figure
 from harness.scenario.schema import SCENARIO, TopologyRef
 from lab.topology.fields import TOPOLOGY_RECORD
 from lab.topology.ranges import NamedRanges
@@ -32,7 +32,7 @@ def references() -> Mapping[str, str]:
     known = {TOPOLOGY_RECORD: "topology.md"}
     scenario = "\n".join(_sections(SCENARIO, "", "## Keys of a scenario file", known))
     topology = "\n".join(_sections(TOPOLOGY_RECORD, "", "## Keys of a topology file", {}))
-    return {"scenario.md": f"{scenario}\n{_metrics()}", "topology.md": topology}
+    return {"scenario.md": f"{scenario}\n{_figures()}", "topology.md": topology}
 
 
 def sample(field: Field) -> str:
@@ -93,14 +93,27 @@ def _facts(field: Field) -> Sequence[str]:
     )
 
 
-def _metrics() -> str:
-    """A row for the metrics of one kind that share unit and direction."""
-    rows: dict[Sequence[str], list[str]] = {}
-    for name, metric in METRICS.items():
-        facts = (metric.unit, "more" if metric.more_is_better else "less", "yes" if metric.bounded else "")
-        rows.setdefault((name.partition(".")[0], *facts), []).append(f"`{name}`")
-    metrics = [(", ".join(names), *facts) for (_, *facts), names in rows.items()]
-    return f"## Metrics of a role\n\n{_table(('metric', 'unit', 'better', 'has a bound'), metrics)}"
+_NAMED_AS = {ROLE: "ROLE", GUEST: "guest", LUN: "lun.NAME", HOST: "host.NAME"}
+
+
+def _figures() -> str:
+    """A row for the figures that have everything but their names and units in common."""
+    rows: dict[Sequence[str], list[Figure]] = {}
+    for figure in FIGURES.values():
+        holders = ", ".join(f"`{_NAMED_AS[holder]}`" for holder in figure.held_by)
+        better = "more" if figure.more_is_better else "less"
+        if holders:
+            facts = (holders, better, "yes" if figure.bounded else "", figure.says)
+            rows.setdefault(facts, []).append(figure)
+    table = [
+        (
+            ", ".join(f"`{figure.name}`" for figure in figures),
+            ", ".join(dict.fromkeys(figure.unit for figure in figures if figure.unit)),
+            *facts,
+        )
+        for facts, figures in rows.items()
+    ]
+    return f"## Figures\n\n{_table(('figure', 'unit', 'of', 'better', 'has a bound', 'meaning'), table)}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.scenario.metric_names import HOST, IDLE, LUN, SAMPLED
 from harness.scenario.model import Requirements, Source, Status, Unseen
 from harness.scenario.ratio import BASELINE, BOUND, BOUND_PATTERN
 from harness.scenario.timing import Clock
@@ -246,11 +245,10 @@ _SOURCE = Record(
 FROM = Field("from", _SOURCE, "the field report that the scenario reproduces")
 
 THAT = Field("that", Text(), "the claim, in a sentence", "the victim keeps its solo IOPS", required=True)
-_RATIO_SAYS = (
-    "a figure, or one divided by another (see Ratios); sampled in the window: arm.load.lun.NAME.("
-    f"{'|'.join(SAMPLED[LUN])}), arm.load.host.NAME.({'|'.join(SAMPLED[HOST])}), arm.load.guest.{IDLE}"
+_EXAMPLE = "a.lopsided.victim.iops / a.solo.victim.iops"
+RATIO = Field(
+    "ratio", Text(longest=400), "a figure, or one divided by another (see Ratios and Figures)", _EXAMPLE, required=True
 )
-RATIO = Field("ratio", Text(longest=400), _RATIO_SAYS, "a.lopsided.victim.iops / a.solo.victim.iops", required=True)
 EXPECT = Field(
     "expect", Text('a bound such as ">= 0.9" or "0.98 .. 1.02"', BOUND_PATTERN), "its bound", '">= 0.9"', required=True
 )

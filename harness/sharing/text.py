@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from harness.scenario.metric_names import REMOTE, SHARING
+from harness.scenario.registry import COUNTED
 from harness.sharing.scaling import scaling_lines
 from harness.sharing.window import HEAP, UNKNOWN, LineGroup, Place, Use, Window
 
@@ -24,7 +24,7 @@ def window_lines(
 ) -> list[str]:
     """``turns`` are the figures of the same cell with turns of other lengths."""
     figures = window.figures
-    remote = f", {figures[REMOTE]:.2f} from another NUMA node" if REMOTE in figures else ""
+    remote = f", {figures['lines.remote']:.2f} from another NUMA node" if "lines.remote" in figures else ""
     shown, rest = window.groups[:most], window.groups[most:]
     lines = [
         *_head([window]),
@@ -52,7 +52,7 @@ def _turn_lines(window: Window, turns: Mapping[int, Mapping[str, float]]) -> Ite
         return
     ordered = sorted(turns.items())
     yield "".join(f"{turn:>9,}  " for turn, _ in ordered) + f"turns, relative to those of {window.head.turn:,}"
-    for name in SHARING:
+    for name in COUNTED:
         if own := window.figures.get(name):
             shares = [figures[name] / own - 1 for _, figures in ordered]
             steady = max(map(abs, shares)) < _PLATEAU
@@ -74,7 +74,7 @@ def differential_lines(before: Window, after: Window, most: int = LINES) -> list
     totals = [sum(group.footprint for group in window.groups) for window in (before, after)]
     rows = differences(before, after)
     lines = [*_head([before, after]), "", f"{'before':>9}  {'after':>9}  {'delta':>9}"]
-    names = ("lines.footprint", REMOTE, "lines.seen", "atomics", "locks", "locks.held", "instructions")
+    names = ("lines.footprint", "lines.remote", "lines.seen", "atomics", "locks", "locks.held", "instructions")
     for name in (name for name in names if name in before.figures and name in after.figures):
         was, now = (window.figures[name] for window in (before, after))
         lines.append(f"{was:>9,.2f}  {now:>9,.2f}  {now - was:>+9,.2f}  {name}")

@@ -112,7 +112,7 @@ class WindowHead:
 
 @dataclass(frozen=True)
 class Window:
-    """``groups`` begin with that which moves most by footprint. ``figures`` are those of the guest (metric_names)."""
+    """``groups`` begin with that which moves most by footprint. ``figures`` are those of the guest."""
 
     head: WindowHead
     ios: int

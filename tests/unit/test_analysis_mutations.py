@@ -22,7 +22,6 @@ from harness.metrics.fio import read_fio
 from harness.metrics.node import MeasurementError
 from harness.metrics.occupancy import read_handler, read_samples
 from harness.metrics.readback import overridden, read_tried
-from harness.scenario.metric_names import BUSIEST
 from harness.scenario.model import Arm, Status
 from lab.base.record import Outcome
 from lab.topology.model import Lun
@@ -223,7 +222,10 @@ def test_the_cost_of_an_io_is_that_of_all_processors() -> None:
 def test_the_busiest_path_is_the_one_with_most_requests() -> None:
     window = CounterWindow({"a": {"requests": 30.0}, "b": {"requests": 10.0}})
     both = load("together", role("fast", ("fast", "slow")))
-    assert _disk_figures(window, both, null_topology(), {"fast": "a", "slow": "b"})["together", "fast", BUSIEST] == 0.75
+    assert (
+        _disk_figures(window, both, null_topology(), {"fast": "a", "slow": "b"})["together", "fast", "paths.busiest"]
+        == 0.75
+    )
 
 
 def test_a_tried_knob_was_accepted_or_not() -> None:

@@ -9,10 +9,9 @@ import pytest
 from harness.base.checkout import SCENARIOS
 from harness.base.plain import identity
 from harness.commands.check.evidence import choose
-from harness.metrics.figures import PER_IO
 from harness.scenario.load import load_scenario
-from harness.scenario.metric_names import BAD_BLOCKS
 from harness.scenario.model import Agreement, Control, Reproduction, Scenario, Source
+from harness.scenario.registry import PER_IO
 from harness.scenario.timing import Clock
 from harness.studies.evidence.rows import (
     FACTORS,
@@ -60,7 +59,7 @@ def test_every_claim_of_a_calibration_is_a_model_or_that_no_block_is_bad(rows: t
     claims = [row for row in rows if row.topic is Topic.CONTROLS and row.scenario.path.parent.name == "calibration"]
     for row in claims:
         if row.entry is not None and not isinstance(row.entry, Control) and not row.is_model:
-            assert (row.ratio.left.path[-1], row.ratio.right) == (BAD_BLOCKS, None)
+            assert (row.ratio.left.path[-1], row.ratio.right) == ("verify.bad", None)
         elif row.is_model and row.expect is not None:
             assert (row.expect.low, row.expect.high) == (0.95, 1.05)
 

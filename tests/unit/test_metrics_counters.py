@@ -10,12 +10,12 @@ import pytest
 
 from harness.judge.cells import measured
 from harness.metrics.counters import read_sections, read_window
-from harness.metrics.figures import PER_IO, figures_of
+from harness.metrics.figures import figures_of
 from harness.metrics.node import MeasurementError
 from harness.metrics.occupancy import read_samples
 from harness.metrics.readback import devices, overridden, read_readback, repeat_counts, tried_counts
-from harness.scenario.metric_names import COUNTED_ON, COUNTERS, FOLIOS, GUEST, HITS, IDLE, METRICS
 from harness.scenario.model import Arm, Role, Status
+from harness.scenario.registry import FIGURES, GUEST, IDLE, PER_IO, Source, figure_of
 from lab.guest.steps.setting import Try
 from lab.realise.stacks import steps
 from lab.topology.model import Stack, StackKind
@@ -161,7 +161,6 @@ def test_what_an_io_costs_the_processor() -> None:
     assert 0 < seen.cost < 0.01 < 1 - seen.idle
     unsampled = {name: data for name, data in files().items() if not name.endswith("samples.json")}
     assert not {PER_IO, IDLE} & {metric for _, _, metric in figures_of(unsampled, null_topology(), LOADS)}
-    assert PER_IO in METRICS
 
 
 @pytest.mark.parametrize(("resolution", "idle", "known"), [(1, 50, True), (10**7, 5, True), (10**7, 6, False)])
@@ -180,9 +179,10 @@ def test_a_role_on_several_disks_has_the_sum_of_their_counters_and_each_counter_
     assert figures["together", "fast", "disk.reads"] == 2000
     assert figures["together", "slow", "disk.reads"] == 1000
     figures = figures_of(files(solo=100.0, together=95.0), null_topology(), LOADS)
-    measured = {metric for _, _, metric in figures if metric.startswith(tuple(f"{where}." for where in COUNTED_ON))}
-    assert measured == {f"{where}.{counter}" for where in COUNTED_ON for counter in COUNTERS}
-    assert measured <= set(METRICS)
+    counters = {name for name, figure in FIGURES.items() if name.startswith(("disk.", "members."))}
+    assert {metric for _, _, metric in figures if metric in counters} == {
+        name for name in counters if FIGURES[name].source is Source.COUNTERS
+    }
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_hits_are_the_bytes_that_the_device_did_not_read(sectors: int, settings:
         for when, counted in (("before", (0, 0, 0)), ("after", (sectors, 0, own))):
             measured[f"together.{when}"] = ("== /proc/diskstats\n" + rows.format(*counted)).encode()
         figures = figures_of(measured, stacked, (replace(load("together", *roles), ramp=ramp),))
-        return figures.get(("together", "fast", HITS))
+        return figures.get(("together", "fast", "page_cache.hits"))
 
     assert of(reader, slow) == hits
     assert of(replace(reader, disks=("vol",))) == hits
@@ -227,10 +227,14 @@ def traced(*events: tuple[str, str], kept: int | None = None) -> bytes:
     return gzip.compress("\n".join([header, *lines, ""]).encode(), mtime=0)
 
 
+def is_folio(metric: str) -> bool:
+    return figure_of("fast", metric).source is Source.TRACE
+
+
 def folios(trace: bytes) -> dict[str, float]:
     counted = replace(TOGETHER, folios=True)
     figures = figures_of(files() | {"trace.together.txt.gz": trace}, null_topology(), (counted,))
-    return {f"{role}.{metric}": value for (_, role, metric), value in figures.items() if metric in FOLIOS and value}
+    return {f"{role}.{metric}": value for (_, role, metric), value in figures.items() if is_folio(metric) and value}
 
 
 def test_folios_are_counted_by_their_order_for_each_disk() -> None:
@@ -238,14 +242,13 @@ def test_folios_are_counted_by_their_order_for_each_disk() -> None:
     found = folios(traced(("252:0", " order=0"), ("252:0", " order=4"), ("252:0", " order=4"), ("0:5", " order=9")))
     assert found == {"fast.folios": 3, "fast.folios.sectors": 264, "fast.folios.order0": 1, "fast.folios.order4": 2}
     assert folios(traced()) == {}
-    assert all(name in METRICS for name in FOLIOS)
 
 
 def test_folios_are_unknown_where_the_kernel_does_not_say_their_order() -> None:
     figures = figures_of(
         files() | {"trace.together.txt.gz": traced(("252:0", ""))}, null_topology(), (replace(TOGETHER, folios=True),)
     )
-    assert not {metric for _, _, metric in figures if metric in FOLIOS}
+    assert not {metric for _, _, metric in figures if is_folio(metric)}
 
 
 @pytest.mark.parametrize(

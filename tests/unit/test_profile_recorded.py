@@ -13,11 +13,12 @@ import pytest
 from harness.commands.explain import _functions
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind
-from harness.metrics.figures import PER_IO, figures_of
+from harness.metrics.figures import figures_of
 from harness.profile import recorded
 from harness.profile.model import BLIND, Code
 from harness.profile.recorded import ProfiledBoot, ProfiledCell, chosen_cell, parse_cell, profile_of, recorded_profile
 from harness.record.store import RunFolder
+from harness.scenario.registry import PER_IO
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.native import elf, programs

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.scenario.load import load_scenario
-from harness.scenario.metric_names import METRICS
 from harness.scenario.reference import MARK, inside, references, sample
+from harness.scenario.registry import FIGURES
 from harness.scenario.schema import SCENARIO
 from lab.topology.fields import TOPOLOGY_RECORD
 from lab.topology.load import load_topology
@@ -51,7 +51,7 @@ def test_every_key_and_metric_is_on_a_page() -> None:
     pages = "".join(references().values())
     assert len(FIELDS) > 200
     assert [field.name for field in FIELDS if f"`{field.label or field.name}`" not in pages] == []
-    assert [name for name in METRICS if f"`{name}`" not in pages] == []
+    assert [name for name, figure in FIGURES.items() if figure.held_by and f"`{name}`" not in pages] == []
 
 
 def test_a_key_that_an_arm_overrides_is_described_where_its_row_says() -> None:

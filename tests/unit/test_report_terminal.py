@@ -26,8 +26,8 @@ from harness.report.terminal.run import CELLS, Detail, gauge, print_verdict
 from harness.report.words import Effort, Surroundings
 from harness.run.events import CellFinished, CellPhase, CellStarted, Event, RunStarted
 from harness.scenario.load import load_scenario
-from harness.scenario.metric_names import GUEST, IDLE
 from harness.scenario.model import Bound, Reproduction, Scenario, Status
+from harness.scenario.registry import GUEST, IDLE
 from harness.scenario.timing import Clock
 from tests.unit import format_samples
 from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, cells, claim, control, scenario

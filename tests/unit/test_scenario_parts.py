@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.base.plain import from_plain, to_plain
-from harness.limits import limits as bounds
 from harness.run.plan import expand
-from harness.scenario.metric_names import GUEST, IDLE, METRICS, NAMED_LINES, SHARING
 from harness.scenario.model import Bound, KnownFailure, Operand, Scenario, is_in
 from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio
+from harness.scenario.registry import COUNTED, GUEST, IDLE, OF_ROLES, held_by
 from lab.base.errors import InputErrors, Misuse
 from lab.kernels.release import RangeError, parse_range
 from tests.unit.scenario_text import GOOD, load
@@ -126,30 +125,26 @@ def test_operands_are_figures_bounds_numbers_and_what_an_arm_tries() -> None:
             parse_ratio(text, known)
 
 
-def test_the_metrics_with_a_bound_are_those_that_the_analysis_knows() -> None:
-    assert {name for name, metric in METRICS.items() if metric.bounded} == set(bounds.METRICS)
-
-
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", OF_ROLES)
 def test_every_metric_can_be_named(metric: str) -> None:
-    several = replace(NAMES, sampled={"shared": {GUEST: tuple(SHARING)}})
+    several = replace(NAMES, sampled={"shared": {GUEST: COUNTED}})
     assert parse_ratio(f"shared.solo.victim.{metric} / 2", several).left.path[3] == metric
 
 
 def test_what_cpus_share_is_known_on_several_alone() -> None:
-    several = replace(NAMES, sampled={"64": {GUEST: (IDLE, *SHARING)}, "shared": {GUEST: (IDLE,)}})
+    several = replace(NAMES, sampled={"64": {GUEST: (IDLE, *COUNTED)}, "shared": {GUEST: (IDLE,)}})
     ratio = parse_ratio("64.solo.guest.lines.seen / 64.solo.victim.locks.held", several)
     assert (ratio.left.path[3], ratio.right and ratio.right.path[3]) == ("lines.seen", "locks.held")
-    named = replace(NAMES, sampled={**several.sampled, "64": {GUEST: (*SHARING, *NAMED_LINES)}})
+    named = replace(NAMES, sampled={**several.sampled, "64": {GUEST: held_by(GUEST)}})
     assert parse_ratio("64.solo.guest.line.sd_done.locks.held", named).left.path[3] == "line.sd_done.locks.held"
     for text in ("64.solo.guest.line.sd_done.taken", "64.solo.victim.line.sd_done.seen"):
         with pytest.raises(ExpressionError, match=r"no .* line\.\w+\."):
             parse_ratio(text, named)
     for text, says in (
-        ("64.solo.guest.line.sd_done.seen", "no figure of the guest: line.NAME.seen"),
-        ("shared.solo.guest.lines.seen", "no figure of the guest: lines.seen"),
+        ("64.solo.guest.line.sd_done.seen", "arm 64 has no line.sd_done.seen: its machine has one CPU"),
+        ("shared.solo.guest.lines.seen", "arm shared has no lines.seen: its machine has one CPU"),
         ("shared.solo.guest.lines.remote", "arm shared has no lines.remote: its machine has one NUMA node"),
-        ("shared.solo.victim.atomics", "no metric atomics"),
+        ("shared.solo.victim.atomics", "arm shared has no atomics: its machine counts no instructions"),
         ("1 / bound.64.solo.victim.atomics", "no metric with a bound: atomics"),
         ("1 / bound.64.solo.guest.lines.seen", "bound.* is what the topology allows to roles"),
     ):

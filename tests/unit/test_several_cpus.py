@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 
 from harness.scenario.fio import job_file
-from harness.scenario.metric_names import IDLE, NAMED_LINES, REMOTE, SHARING
 from harness.scenario.ratio import sampled_names
+from harness.scenario.registry import GUEST, IDLE, held_by
 from lab.base.cache import Cache
 from lab.base.digest import digest_results
 from lab.base.errors import CannotJudge, InputErrors, LabBroken
@@ -135,7 +135,7 @@ def test_one_cpu_has_locks_where_the_topology_asks_for_them(tmp_path: Path) -> N
     assert [set(sampled_names(own)["guest"]) for own in (plain, counted, several)] == [
         {IDLE},
         {IDLE, "atomics", "locks", "locks.held", "instructions"},
-        {IDLE, *SHARING, *NAMED_LINES} - {REMOTE},
+        {*held_by(GUEST)} - {"lines.remote"},
     ]
 
 
@@ -149,7 +149,7 @@ def test_nodes_have_as_many_cpus_each(tmp_path: Path) -> None:
     assert "nodes: expected an integer from 1 to 8, got 9" in mistakes(text.replace("cpus: 4", "nodes: 9"), tmp_path)
     topology = load(text.replace("cpus: 4", "cpus: 4, nodes: 2"), tmp_path).arms["shared"].topology
     assert topology.processors == Processors(4, nodes=2)
-    assert set(sampled_names(topology)["guest"]) == {IDLE, *SHARING, *NAMED_LINES}
+    assert set(sampled_names(topology)["guest"]) == {*held_by(GUEST)}
 
 
 KALLSYMS = """\

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.files import write_atomic
-from harness.scenario.metric_names import METRICS, NAMED_LINES, named_line
+from harness.scenario.registry import GUEST, OF_ROLES, ROLE, figure_of
 from lab.base.errors import Misuse
 from lab.base.units import parse_size, printable
 from lab.kernels.resolve import demand
@@ -132,8 +132,8 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
 def metrics_of(options: argparse.Namespace, default: tuple[str, ...]) -> tuple[str, ...]:
     """The figures that were named. Raises Misuse for one that does not exist."""
     for metric in options.metric or ():
-        if metric not in METRICS and named_line(metric)[1] not in NAMED_LINES:
-            raise Misuse(f"no figure is called {metric}{nearest(metric, METRICS)}", remedy="iops, lat.p99, cpu.per_io")
+        if not {ROLE, GUEST} & {*figure_of(GUEST, metric).held_by}:
+            raise Misuse(f"no figure is called {metric}{nearest(metric, OF_ROLES)}", remedy="iops, lat.p99, cpu.per_io")
     return tuple(options.metric or default)
 
 

@@ -11,8 +11,8 @@ from harness.metrics.sharing import read_sharing
 from harness.profile.recorded import ProfiledCell
 from harness.record.store import RunFolder
 from harness.run.plan import guest_job
-from harness.scenario.metric_names import GUEST
 from harness.scenario.model import Scenario
+from harness.scenario.registry import GUEST
 from harness.sharing.text import LINES
 from harness.sharing.window import Place, Window, WindowHead, window_of, with_sources
 from lab.base.errors import BlklabError, CannotJudge

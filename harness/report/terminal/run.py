@@ -15,7 +15,6 @@ from rich.text import Text
 
 from harness.judge.cells import CellResult
 from harness.judge.claims import NOT_RUN, Judgement
-from harness.judge.operands import operands
 from harness.judge.verdict import Measurement, Verdict
 from harness.judge.visible import unseen
 from harness.limits.bottleneck import Bottleneck
@@ -287,7 +286,7 @@ def _bottlenecks(console: Console, verdict: Verdict, limits: Sequence[Bottleneck
     failed = {
         (operand.path[0], operand.path[1])
         for claim in verdict.claims
-        for operand in operands(claim.entry.ratio)
+        for operand in claim.entry.ratio.operands
         if claim.counts_as is Status.FAIL and operand.kind == FIGURE
     }
     table = bottleneck_table(limits) if full and limits else folded_lines(limits, failed)

@@ -18,8 +18,8 @@ from harness.judge.verdict import Verdict, judge
 from harness.noise import Rule
 from harness.record.judging import Altered, judge_run, newest_runs, results_of
 from harness.record.store import RunFolder, Store, load_run
-from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Claim, Control, Ratio, Scenario, Status
+from harness.scenario.registry import OF_ROLES
 from harness.studies.evidence.rows import EvidenceRow, RowSide, Topic, arms_of, by_scenario
 from lab.base.errors import CannotJudge, Misuse
 from lab.kernels.release import by_release, series_of
@@ -269,6 +269,6 @@ def null_pair(
     alarms = tuple(name for name, both in statuses.items() if both == {Status.PASS, Status.FAIL})
     decided = tuple(row.name for row in rows if statuses.get(row.name, {None}) <= {Status.PASS, Status.FAIL})
     exact = scenario.timing.exact
-    changes = [*changes_of_figures(left, right, tuple(METRICS), exact=exact, known=known if exact else None)]
+    changes = [*changes_of_figures(left, right, OF_ROLES, exact=exact, known=known if exact else None)]
     marked = tuple(change.figure for change in changes if change.difference() is Difference.MARKED)
     yield NullPair(scenario.name, kernel, (len(halves[0]), len(halves[1])), alarms, marked, len(changes), decided)

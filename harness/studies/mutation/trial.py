@@ -14,8 +14,8 @@ from harness.metrics.readback import KMSG
 from harness.record.judging import results_of
 from harness.run.bench import Bench, Run
 from harness.run.plan import Request, expand, guest_job
-from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Scenario, Status
+from harness.scenario.registry import OF_ROLES
 from harness.studies.mutation import schemata
 from lab.base.errors import CannotJudge
 from lab.guest.steps.device import Write
@@ -176,7 +176,7 @@ def _extend_trial(trial: Trial, run: Run, references: Mapping[str, ReferenceArm]
 
 def _marked_figures(scenario: str, before: Sequence[CellResult], after: Sequence[CellResult]) -> Iterator[MarkedFigure]:
     # The jobs differ in the number of the mutant, so not ``changes``, which compares what differs in the kernel alone.
-    for change in changes_of_figures(before, after, tuple(METRICS), exact=True, known=evidence()):
+    for change in changes_of_figures(before, after, OF_ROLES, exact=True, known=evidence()):
         if change.before and change.after and change.difference() is Difference.MARKED:
             yield MarkedFigure(f"{scenario}.{change.figure}", change.before.median, change.after.median)
 

@@ -11,13 +11,13 @@ from harness.judge.claims import NOT_RUN
 from harness.judge.comparison import Difference, kind_of
 from harness.judge.thresholds import LARGE
 from harness.judge.verdict import SHOWN_METRIC
-from harness.metrics.figures import PER_IO
 from harness.report.charts import StripRow, strip
 from harness.report.claims import EXPECTED, MUST_BE, value
 from harness.report.format import figure, reported, severity, spread, time_words
 from harness.report.html import Values, render
 from harness.report.words import LEGEND, against
 from harness.scenario.model import Claim, Scenario, Status
+from harness.scenario.registry import PER_IO
 from harness.studies.overview.collection import NEAR, Collection, CollectionCell, Column, JudgedRun, heat_rows
 
 _NOTHING = "-"

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from math import prod
 
 from harness.judge.cells import Ensemble
-from harness.judge.operands import Figure, figure_of, operands
 from harness.judge.thresholds import LARGE, SINGLE, single_share
-from harness.scenario.metric_names import GUEST, SHARING, unit
 from harness.scenario.model import Bound, Status
 from harness.scenario.ratio import FIGURE
+from harness.scenario.registry import COUNTED, GUEST, FigureKey, figure_of, on_several_cpus
 from harness.studies.timeline.sweep import KernelPoint, Sweep
 
-METRICS = ("iops", "cpu.per_io", *SHARING)
+METRICS = ("iops", "cpu.per_io", *COUNTED)
 _JUDGED = (Status.PASS, Status.FAIL)
 
 
@@ -92,12 +91,12 @@ def differs(line: TimelineRow, before: int, after: int) -> bool:
     return high > (1 + least) * low
 
 
-def _alone(points: Mapping[int, KernelPoint], figures: Iterable[Figure]) -> dict[int, float]:
-    """What two boots of a product of these figures differ by, by place."""
+def _alone(points: Mapping[int, KernelPoint], figures: Iterable[tuple[str, FigureKey]]) -> dict[int, float]:
+    """What two boots of a product of these figures, each of an arm, differ by, by place."""
     shares: dict[int, float] = {}
     for place, point in points.items():
         by_arm = {cell.arm: cell.figures for cell in point.verdict.cells if cell.figures}
-        shares[place] = prod(1 + single_share(it[1:], by_arm.get(it.arm, {})) for it in figures) - 1
+        shares[place] = prod(1 + single_share(key, by_arm.get(arm, {})) for arm, key in figures) - 1
     return shares
 
 
@@ -111,7 +110,7 @@ def _claims(sweep: Sweep) -> Iterator[TimelineRow]:
                     statuses[place] = seen.judgement.status
                     if seen.judgement.ensemble is not None:
                         values[place] = seen.judgement.ensemble
-        alone = _alone(sweep.points, [figure_of(it) for it in operands(claim.ratio) if it.kind == FIGURE])
+        alone = _alone(sweep.points, [(side.arm, side.key) for side in claim.ratio.operands if side.kind == FIGURE])
         yield TimelineRow(claim.that, values, "", claim.expect, statuses, alone=alone)
 
 
@@ -121,15 +120,15 @@ def _figures(points: Mapping[int, KernelPoint], metrics: Sequence[str], *, summe
     for place, point in points.items():
         for cell in point.verdict.cells:
             for (load, role, metric), value in cell.figures.items():
-                part = metric in SHARING and role != GUEST and (load, GUEST, "lines.seen") in cell.figures
-                if metric in metrics and not (part and summed):
+                part = role != GUEST and GUEST in figure_of(role, metric).held_by
+                if metric in metrics and not (summed and part and on_several_cpus(load, cell.figures)):
                     roles = figures.setdefault((cell.arm, load, metric), {})
                     roles.setdefault(role, {}).setdefault(place, {})[cell.seed] = value
     for (arm, load, metric), roles in figures.items():
         first = next(iter(roles.values()))
         shared = len(roles) > 1 and all(values == first for values in roles.values())
-        alone = _alone(points, [Figure(arm, load, next(iter(roles)), metric)])
+        alone = _alone(points, [(arm, (load, next(iter(roles)), metric))])
         for role, by_place in {"": first}.items() if shared else roles.items():
             name = ".".join(filter(None, (load, role, metric)))
             values = {place: Ensemble(by_seed) for place, by_seed in by_place.items()}
-            yield TimelineRow(name, values, arm, unit=unit(metric), alone=alone)
+            yield TimelineRow(name, values, arm, unit=figure_of(next(iter(roles)), metric).unit, alone=alone)
