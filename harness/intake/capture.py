@@ -22,7 +22,7 @@ from harness.intake.snapshot import (
 )
 from harness.intake.volumes import StackReader, accepts, exact_size, same_disk
 from lab.base.errors import Misuse
-from lab.topology.fields import DISKS, HBAS, LUNS, NODE, QUEUE_FIELDS
+from lab.topology.fields import DISKS, HBAS, LUNS, NODE, ORIGINAL_DRIVER, QUEUE_FIELDS
 from lab.topology.limits import LEAST_NVME_TAGS, MOST_BUFFERED, MOST_TAGS, handler_memory
 from lab.topology.model import Driver
 from lab.topology.ranges import NamedRanges
@@ -45,8 +45,6 @@ _STACK_READ = {
     "queue": "read: its request queue",
     "md": "read: attributes of md",
 }
-_MODELS = {"megaraid_sas": "MegaRAID", "mptsas": "SAS1068", "3w-9xxx": "3ware", "3w-xxxx": "3ware", "nvme": "NVMe"}
-"""Names by which ``lab.topology.emulated`` finds a controller of QEMU."""
 
 Document = dict[str, object]
 
@@ -155,10 +153,11 @@ class _Writer:
 
     def _hba(self, host: CapturedController) -> Document:
         own = [lun for lun in self._luns if lun.controller == host.name]
-        model = _MODELS.get(host.model)
-        row: Document = {"model": f"{model} ({host.model})" if model else host.model} if host.model else {}
         tags = self._tags(host, len(own))
-        row |= {"driver": str(self._driver), "can_queue": tags, **self._depths(host, own, tags)}
+        row: Document = {"driver": str(self._driver)}
+        if accepts(ORIGINAL_DRIVER, host.driver):
+            row[ORIGINAL_DRIVER.name] = host.driver
+        row |= {"can_queue": tags, **self._depths(host, own, tags)}
         if accepts(NODE, host.node):
             row["node"] = host.node
             self._cite(f"hba.{host.name}.node", "read: numa_node")

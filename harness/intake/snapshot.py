@@ -166,7 +166,7 @@ class CapturedController:
     """A SCSI host, an NVMe controller or another device with block devices.
 
     ``tags`` is can_queue, or the tags of a hardware queue; ``read`` names the attribute. ``pci`` is its PCI function
-    (empty without one). ``queues`` are the CPUs of each hardware queue. ``model`` is the driver's name.
+    (empty without one). ``queues`` are the CPUs of each hardware queue. ``driver`` is the kernel's name of it.
     """
 
     name: str
@@ -174,7 +174,7 @@ class CapturedController:
     read: str
     pci: str = ""
     node: int | None = None
-    model: str = ""
+    driver: str = ""
     queues: tuple[str, ...] = ()
 
     @property
@@ -269,8 +269,8 @@ def _controller(snapshot: Snapshot, device: str, notes: Notes) -> CapturedContro
         return None
     pci = next(filter(_PCI.fullmatch, reversed(parts)), "")
     node = snapshot.number(f"pci/{pci}/numa_node") if pci else None
-    model = snapshot.line(f"host/{host}/proc_name") if host else "nvme" if nvme else ""
-    return CapturedController(name, tags, read, pci, node, model, tuple(row[-1] for row in queues if row[2:]))
+    driver = snapshot.line(f"host/{host}/proc_name") if host else "nvme" if nvme else ""
+    return CapturedController(name, tags, read, pci, node, driver, tuple(row[-1] for row in queues if row[2:]))
 
 
 def _is_head(snapshot: Snapshot, device: str) -> bool:

@@ -17,7 +17,7 @@ from harness.intake.snapshot import (
     slug,
 )
 from lab.topology.fields import IOPOLICY, LEVEL, MD_FIELDS, QUEUE_FIELDS, SELECTOR
-from lab.yaml.fields import Choice, Field, Integer
+from lab.yaml.fields import Choice, Field, Integer, Text
 
 _LARGEST_HEAD = 16 * MEBIBYTE
 """Labels and metadata of LVM and partition tables: a member that starts there and is nearly whole counts as whole."""
@@ -57,6 +57,8 @@ def accepts(field: Field, value: str | int | None) -> bool:
     """Whether a key of a topology file may have this value."""
     if isinstance(field.kind, Choice):
         return value in field.kind.values
+    if isinstance(field.kind, Text):
+        return isinstance(value, str) and re.fullmatch(field.kind.pattern, value) is not None
     return isinstance(field.kind, Integer) and isinstance(value, int) and field.kind.low <= value <= field.kind.high
 
 

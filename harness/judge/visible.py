@@ -21,8 +21,6 @@ TOO_BUSY = (
     "the guest was idle for less than a fifth of the window, so the processor and not the device set the figure: "
     "this cannot support a claim about the device"
 )
-_PLAYED = re.compile(r"\(([\w-]+)\)$")
-"""The machine's driver, as ``blklab capture`` adds it to the model of a controller."""
 _LOCK = r"\w*(?:spin|seq)_?(?:un|try)?lock\w*|\w*mutex\w*|(?:down|up)_(?:read|write|interruptible|killable|trylock)\w*"
 _PARALLEL = {
     "locks": rf"{_LOCK}|rw_semaphore|(?:raw_)?(?:read|write)_(?:(?:un|try)?lock|seq)\w*|rwlock\w*",
@@ -189,8 +187,8 @@ def _cut_short(scenario: Scenario) -> str:
 def _played(topology: Topology, hosts: Iterable[str]) -> Iterator[tuple[str, Hba]]:
     """The machine's drivers that others play in a captured topology, each with the HBA."""
     for hba in map(topology.hbas.__getitem__, hosts):
-        if (match := _PLAYED.search(hba.model)) and match[1] != hba.driver:
-            yield match[1], hba
+        if hba.original_driver not in ("", hba.driver):
+            yield hba.original_driver, hba
 
 
 def _drivers(scenario: Scenario) -> str:

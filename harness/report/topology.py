@@ -150,6 +150,7 @@ def _box(topology: Topology, step: RouteStep, scaled: Scaled) -> Box:
 
 def _hba_lines(hba: Hba) -> Iterator[str]:
     yield hba.model
+    yield hba.original_driver
     yield f"played by {hba.driver}"
     yield ", ".join(filter(None, (hba.slot and f"slot {hba.slot}", f"node {hba.node}" if hba.node else "")))
     yield f"can_queue {hba.can_queue}{'' if hba.shares_tags else ' for each LUN'}, cmd_per_lun {hba.cmd_per_lun}"

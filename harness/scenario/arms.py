@@ -65,8 +65,14 @@ class _Topologies:
         return self._read[key]
 
     def _on_clock(self, topology: Topology | None, arm: Row, node: Node) -> Topology | None:
-        if topology is None or TIMINGS[self._row.get("clock")].in_qemu:
-            return topology and emulated(topology)
+        if topology is None:
+            return None
+        if TIMINGS[self._row.get("clock")].in_qemu:
+            try:
+                return emulated(topology)
+            except Misuse as error:
+                arm.problems.add(node.mark, error.message, error.remedy)
+                return None
         if not topology.emulated:
             return topology
         drivers = names(sorted({hba.driver for hba in topology.hbas.values()} & EMULATED))

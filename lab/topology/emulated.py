@@ -4,13 +4,14 @@
 Limits of drivers were read back from Linux 5.10, 6.1, 6.12 and 7.2 on QEMU 7.2.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lab.base.errors import Misuse
 from lab.base.units import show_rate, show_size
 from lab.topology.model import EMULATED, Disk, Driver, Hba, Lun, Processors, StackKind, Topology
+from lab.topology.ranges import in_ranges
 
 MEGASAS_OWN = 33
 """Commands of max_cmds that megaraid_sas does not offer: one lost in the ring, and MEGASAS_INT_CMDS of its own."""
@@ -46,8 +47,15 @@ CONTROLLERS: Mapping[Driver, Controller] = {
 }
 """By driver. nvme has one tag less than entries in its queue."""
 
-_MODELS = (("SAS ?1068", Driver.MPTSAS), ("3ware|MegaRAID|PERC", Driver.MEGASAS), ("ioDrive|NVMe", Driver.NVME))
-_STANDS_FOR = {
+_OF_ORIGINAL = {
+    "mptsas": Driver.MPTSAS,
+    "megaraid_sas": Driver.MEGASAS,
+    "3w-9xxx": Driver.MEGASAS,
+    "3w-xxxx": Driver.MEGASAS,
+    "nvme": Driver.NVME,
+}
+"""Controllers by the driver that the machine had."""
+_OF_DRIVER = {
     Driver.TCM_LOOP: Driver.VIRTIO_SCSI,
     Driver.SCSI_DEBUG: Driver.VIRTIO_SCSI,
     Driver.TCMU: Driver.VIRTIO_SCSI,
@@ -57,9 +65,16 @@ _STANDS_FOR = {
 
 
 def emulated(topology: Topology) -> Topology:
-    """The topology on QEMU controllers, unchanged if it is on them; ``differences`` lists what is lost."""
+    """The topology on QEMU controllers, unchanged if it is on them; ``differences`` lists what is lost.
+
+    Raises Misuse for HBAs that have a model, but neither a controller nor an original driver that has one.
+    """
     if topology.emulated:
         return topology
+    if unclear := [hba.name for hba in topology.hbas.values() if hba.model and not _chosen(hba)]:
+        choices = ", ".join(f"{driver} ({controller.title})" for driver, controller in CONTROLLERS.items())
+        message = f"topology {topology.name}: which of QEMU's controllers is HBA {in_ranges(unclear)}?"
+        raise Misuse(message, remedy=f"write controller: with one of {choices}")
     hbas, luns = dict[str, Hba](), dict(topology.luns)
     for hba in topology.hbas.values():
         shown = [lun for lun in topology.luns.values() if lun.hba == hba.name]
@@ -124,9 +139,12 @@ def _parts(hba: Hba, luns: Sequence[Lun]) -> Iterator[Sequence[Lun]]:
     return (luns[start : start + size] for start in range(0, len(luns), size))
 
 
+def _chosen(hba: Hba) -> Driver | None:
+    return hba.controller or _OF_ORIGINAL.get(hba.original_driver)
+
+
 def _player(hba: Hba) -> Driver:
-    drivers = (driver for pattern, driver in _MODELS if re.search(pattern, hba.model))
-    return next(drivers, _STANDS_FOR.get(hba.driver, hba.driver))
+    return _chosen(hba) or _OF_DRIVER[hba.driver]
 
 
 def _controller(hba: Hba, number: int) -> Hba:

@@ -3,7 +3,7 @@
 
 from types import SimpleNamespace
 
-from lab.topology.model import Driver, Processors, StackKind, Zone
+from lab.topology.model import EMULATED, Driver, Processors, StackKind, Zone
 from lab.topology.ranges import NamedRanges, Reference, References
 from lab.yaml.fields import Choice, Field, Flag, Integer, Kind, ListOf, Record, Text, name_text, rate, size, time
 
@@ -76,6 +76,18 @@ EFFICIENCY = Field(
 COST = Field("cost", time(0, _SECOND), "time of the link for each request, besides its bytes", "9us", default=0)
 
 MODEL = Field("model", Text(), "model name", "LSI SAS1068E")
+ORIGINAL_DRIVER = Field(
+    "original_driver",
+    Text("a driver's name such as mpt3sas", "[A-Za-z0-9_-]{1,40}"),
+    "driver that the machine had, if another plays the HBA: claims that depend on its code are not judged",
+    "mpt3sas",
+)
+CONTROLLER = Field(
+    "controller",
+    Choice(tuple(driver for driver in Driver if driver in EMULATED)),
+    "QEMU's controller on the wall clock; required there for an HBA with a model",
+    absent="by original_driver and driver",
+)
 DRIVER = Field("driver", Choice(tuple(Driver)), "device that plays the HBA", required=True)
 CAN_QUEUE = Field(
     "can_queue", Integer(1, 10240), "tags that all LUNs of the HBA share (nvmet-tcp: of each)", "254", required=True
@@ -234,7 +246,12 @@ ORIGINS = Field("origins", ListOf(Record((ORIGIN_OF, *ORIGIN_TEXTS))), "where th
 
 _DISK = Record((SIZE, RATE, SERVICE, SEEK, RPM, ZONES, NCQ, LOOK_AHEAD, COALESCE, BUFFER, DISCARD, PATH))
 _LINK = Record((LINK_RATE, PCIE, SAS, EFFICIENCY, COST))
-_HBA = Record((MODEL, DRIVER, CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, POLL_QUEUES, PATH, SLOT, NODE, INTERRUPTS))
+_HBA = Record(
+    (
+        *(MODEL, DRIVER, ORIGINAL_DRIVER, CONTROLLER, CAN_QUEUE, CMD_PER_LUN),
+        *(HW_QUEUES, POLL_QUEUES, PATH, SLOT, NODE, INTERRUPTS),
+    )
+)
 _LUN = Record((HBA, LUN_DISKS, PATH))
 _BOX = Record((MODEL, BOX_DISKS, PATH))
 _STACK = Record(

@@ -92,9 +92,21 @@ class Link:
         return (int(match[1]), int(match[2])) if match else None
 
 
+_CAPTURED_MODELS = {
+    "MegaRAID (megaraid_sas)": "megaraid_sas",
+    "SAS1068 (mptsas)": "mptsas",
+    "3ware (3w-9xxx)": "3w-9xxx",
+    "3ware (3w-xxxx)": "3w-xxxx",
+    "NVMe (nvme)": "nvme",
+}
+
+
 @dataclass(frozen=True)
 class Hba:
     """A host adapter: its LUNs share ``can_queue`` tags and each may hold ``cmd_per_lun`` of them.
+
+    ``model`` is text for readers. ``original_driver`` is the kernel's name of the driver that the real machine had,
+    ``controller`` what stands for the adapter among QEMU's controllers (None: by those drivers).
 
     For null_blk ``can_queue`` is the depth of the tag set that all disks share (``shared_tags=1``). For nvmet-tcp the
     HBA is a port of the target, and its LUNs are controllers with a queue of ``can_queue`` each. ``links`` carry the
@@ -113,6 +125,13 @@ class Hba:
     node: int = 0
     interrupts: int | None = None
     poll_queues: int = 0
+    original_driver: str = field(default="", metadata=WORDS)
+    controller: Driver | None = field(default=None, metadata=WORDS)
+
+    def __post_init__(self) -> None:
+        # Files and runs from before the key: blklab capture added the driver to the model.
+        if not self.original_driver and self.model in _CAPTURED_MODELS:
+            object.__setattr__(self, "original_driver", _CAPTURED_MODELS[self.model])
 
     @property
     def queues(self) -> int:

@@ -46,9 +46,9 @@ def _refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_a_megaraid_with_a_mirror_on_partitions(tmp_path: Path) -> None:
     topology, _ = _of(megaraid, tmp_path)
-    assert {name: (hba.can_queue, hba.cmd_per_lun) for name, hba in topology.hbas.items()} == {
-        "host0": (1024, 256),
-        "host1": (1024, 32),
+    assert {name: (hba.original_driver, hba.can_queue, hba.cmd_per_lun) for name, hba in topology.hbas.items()} == {
+        "host0": ("megaraid_sas", 1024, 256),
+        "host1": ("ahci", 1024, 32),
     }
     assert list(topology.luns) == ["sda", "sdb", "sdc", "sdd", "sde"]
     assert topology.disks["sda"].seek and topology.disks["sde"].buffer
@@ -189,7 +189,7 @@ def test_attributes_of_this_machine_are_collected_whole(tmp_path: Path) -> None:
         assert (tmp_path / own).read_text().strip() == there.read_text().strip()
 
 
-_WORDS = {"model", "driver", "links", "kind", "over", "selector", "policy", "iopolicy"}
+_WORDS = {"original_driver", "driver", "links", "kind", "over", "selector", "policy", "iopolicy"}
 
 
 @pytest.mark.parametrize("machine", SAMPLES)

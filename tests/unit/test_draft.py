@@ -301,7 +301,9 @@ luns:
 
 
 def test_a_machine_that_is_too_fast_is_scaled_and_says_what_that_hides(tmp_path: Path) -> None:
-    (tmp_path / "fast.yaml").write_text(FAST.replace("{driver: tcmu", "{model: NVMe (nvme), driver: tcmu"))
+    (tmp_path / "fast.yaml").write_text(
+        FAST.replace("{driver: tcmu", "{model: NVMe, original_driver: nvme, driver: tcmu")
+    )
     text = "[a]\nfilename=/dev/d\ndirect=1\nrw=randread\nioengine=libaio\niodepth=256\nrate_iops=100000\nthinktime=2\n"
     job = written(text, tmp_path)
     scenario = draft(job, tmp_path, "--topology", str(tmp_path / "fast.yaml"))

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lab.base.errors import Misuse
 from lab.topology.emulated import differences, emulated
 from lab.topology.limits import refusals
 from lab.topology.load import catalogue, load_topology
@@ -43,6 +45,28 @@ def test_every_topology_of_the_catalogue_converts_to_qemu_controllers(topology: 
     assert ("several disks on one LUN" in reasons(on_qemu)) == several
     assert several or not reasons(on_qemu)
     assert emulated(on_qemu) == on_qemu
+
+
+@pytest.mark.parametrize(
+    ("keys", "chosen"),
+    [
+        ({"controller": Driver.MEGASAS_GEN2, "original_driver": "nvme", "model": "PERC H730P (Mini)"}, "megasas-gen2"),
+        ({"original_driver": "mptsas", "model": "SAS1068"}, "mptsas1068"),
+        ({"original_driver": "mpt3sas"}, "virtio-scsi"),
+        ({"model": "MegaRAID (megaraid_sas)"}, "megasas"),  # a file of capture before the key
+        ({}, "virtio-scsi"),
+    ],
+)
+def test_keys_choose_the_controller(keys: dict[str, Any], chosen: str) -> None:
+    (hba,) = emulated(made(Driver.TCMU, hba=Hba("h", Driver.TCMU, 64, 64, **keys))).hbas.values()
+    assert hba.driver == chosen
+
+
+def test_a_model_chooses_no_controller() -> None:
+    topology = made(Driver.TCMU, hba=Hba("h", Driver.TCMU, 64, 64, model="LSI MegaRAID", original_driver="mpt3sas"))
+    with pytest.raises(Misuse, match="which of QEMU's controllers is HBA h") as caught:
+        emulated(topology)
+    assert "controller: with one of mptsas1068 (SAS1068E), megasas (MegaRAID SAS 1078)" in caught.value.remedy
 
 
 def test_the_machine_of_qemus_controllers_has_its_own_cpus() -> None:

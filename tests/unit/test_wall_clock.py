@@ -204,6 +204,15 @@ def test_what_a_scenario_of_the_wall_clock_may_say(tmp_path: Path) -> None:
     assert "twice the request timeout" in mistakes(quick.replace("seeds: 2", "pause: 8s"), tmp_path)
 
 
+def test_an_hba_with_a_model_names_its_controller_on_the_wall_clock(tmp_path: Path) -> None:
+    inline = QUEUES.replace("driver: null_blk", "model: Samsung PM1733, driver: null_blk")
+    text = wall(GOOD.replace("topology: neighbours", inline).replace("hba.cmd_per_lun: 64", "hba.can_queue: 32"))
+    text = text.replace("limited: {hba.cmd_per_lun: 16}", "limited: {hba.can_queue: 16}")
+    assert "topology queues: which of QEMU's controllers is HBA h?" in mistakes(text, tmp_path)
+    chosen = load(text.replace("driver: null_blk", "driver: null_blk, controller: nvme"), tmp_path)
+    assert {hba.driver for arm in chosen.arms.values() for hba in arm.topology.hbas.values()} == {Driver.NVME}
+
+
 QUEUES = """\
 topology:
   topology: queues
