@@ -7,10 +7,10 @@ from pathlib import Path
 
 from harness.base.checkout import results_root
 from harness.commands.common.options import add_arms, add_metrics, add_results, metrics_of, write_page
-from harness.judge.comparison import Difference
+from harness.judge.difference import Mark
 from harness.judge.visible import unseen
 from harness.record.index import IndexedRun, open_index
-from harness.record.judging import changes_of_runs, results_of
+from harness.record.judging import compare_runs, results_of
 from harness.record.pairing import RunPair, pairs, side
 from harness.record.store import load_run
 from harness.report.terminal.comparison import Compared, counted, print_comparison
@@ -61,10 +61,10 @@ def execute(options: argparse.Namespace) -> int:
         write_page(
             options.out, set_page(of_pairs(runs, counted([change for pair in compared for change in pair.changes])))
         )
-    kinds = {change.difference() for pair in compared for change in pair.changes}
-    if Difference.MARKED in kinds:
+    marks = {change.mark for pair in compared for change in pair.changes}
+    if Mark.MARKED in marks:
         return EXIT_FAIL
-    return EXIT_PASS if kinds & {Difference.NONE, Difference.REAL} else EXIT_CANNOT_JUDGE
+    return EXIT_PASS if marks & {Mark.NONE, Mark.REAL} else EXIT_CANNOT_JUDGE
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -78,9 +78,9 @@ def _check(options: argparse.Namespace) -> None:
 def _comparison(pair: RunPair, metrics: tuple[str, ...]) -> Compared:
     """With the commands that profile the cells with a marked figure, on the virtual clock."""
     before, after = (load_run(Path(run.path)) for run in pair)
-    changes = changes_of_runs(before, after, metrics)
-    marked = [change for change in changes if change.difference() is Difference.MARKED]
-    places = dict.fromkeys((change.arm, change.load) for change in marked if all(each.exact for each in changes))
+    changes = compare_runs(before, after, metrics)
+    marked = [change.figure for change in changes if change.marked]
+    places = dict.fromkeys((figure.arm, figure.load) for figure in marked if all(each.exact for each in changes))
     several = {name for name, arm in before.scenario.arms.items() if arm.topology.processors.several}
     profiles = tuple(
         f"{_LINES if arm in several else _FUNCTIONS} {before.path} {after.path} {arm}.{load}" for arm, load in places

@@ -2,9 +2,9 @@
 """How far layout and seeds alone move each kind of figure: the data that ``blklab check thresholds`` measures."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 from pathlib import Path
 
 from harness.scenario.registry import (
@@ -154,13 +154,31 @@ def claim_layouts(path: Path = DATA) -> Mapping[str, Mapping[str, tuple[float, f
 
 
 @lru_cache
-def evidence(path: Path = DATA, *, same: bool = True) -> Mapping[str, NullEvidence]:
-    """What compare uses, by kind. ``same``: between kernels of the same configuration."""
-    usable = {name: pairs.usable() for name, pairs in null_pairs(path).items()}
-    return usable if same else {name: pairs.between_configurations() for name, pairs in usable.items()}
+def evidence(path: Path = DATA) -> Mapping[str, NullEvidence]:
+    """What is compared by, by kind of figure: between kernels of one configuration."""
+    return {name: pairs.usable() for name, pairs in null_pairs(path).items()}
 
 
-def single_share(key: FigureKey, figures: Figures) -> float:
-    """By which share a figure must differ between kernels with one seed a side."""
-    known = evidence(same=False).get(kind(key, figures))
-    return known.single if known else SINGLE - 1
+_UNKNOWN = NullEvidence(LARGE.share, LARGE.share, SINGLE - 1, 0, 0, "")
+"""Of a kind without null pairs, where it meets one that has some."""
+
+
+def widest(known: Iterable[NullEvidence | None]) -> NullEvidence | None:
+    """The evidence of a figure whose kinds may differ; None where no kind has any."""
+    found = [*known]
+    if not any(found):
+        return None
+    wide = (each or _UNKNOWN for each in found)
+    return reduce(lambda one, other: one if one == other else _combined(max, one, other), wide)
+
+
+def product(factors: Iterable[NullEvidence | None]) -> NullEvidence:
+    """That of a product or quotient of figures."""
+    return reduce(
+        partial(_combined, lambda one, other: (1 + one) * (1 + other) - 1), (it or _UNKNOWN for it in factors)
+    )
+
+
+def _combined(rule: Callable[[float, float], float], one: NullEvidence, other: NullEvidence) -> NullEvidence:
+    layout, seeds = rule(one.layout, other.layout), rule(one.seeds, other.seeds)
+    return replace(one, layout=layout, seeds=seeds, single=rule(one.single, other.single))

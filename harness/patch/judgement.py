@@ -7,10 +7,10 @@ from enum import StrEnum
 
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement
-from harness.judge.comparison import Change, Difference
+from harness.judge.difference import Difference
 from harness.judge.verdict import Verdict
 from harness.judge.visible import unseen
-from harness.record.judging import changes_of_runs, judge_run
+from harness.record.judging import compare_runs, judge_run
 from harness.record.store import RunFolder
 from harness.report.claims import value
 from harness.report.format import figure
@@ -53,7 +53,7 @@ class Outcomes:
     scenario: str
     runs: tuple[RunFolder, RunFolder]
     findings: tuple[SeriesFinding, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[Difference, ...]
     judged: int
     unseen: str = ""
 
@@ -63,14 +63,10 @@ class Outcomes:
         return worst(finding.effect for finding in self.findings)
 
     @property
-    def moved(self) -> tuple[Change, ...]:
+    def moved(self) -> tuple[Difference, ...]:
         """The figures that differ, those by more than the threshold first, then by size."""
-        differing = (change for change in self.changes if change.share)
-        return tuple(sorted(differing, key=lambda change: (not _is_marked(change), -abs(change.share or 0))))
-
-
-def _is_marked(change: Change) -> bool:
-    return change.difference() is Difference.MARKED
+        differing = (change for change in self.changes if change.size)
+        return tuple(sorted(differing, key=lambda change: (not change.marked, -change.size)))
 
 
 def worst(effects: Iterable[Effect | None]) -> Effect | None:
@@ -81,7 +77,7 @@ def worst(effects: Iterable[Effect | None]) -> Effect | None:
 def outcomes(base: RunFolder, series: RunFolder) -> Outcomes:
     """Compare two runs of one scenario. Raises Altered for a damaged one."""
     verdicts = judge_run(base), judge_run(series)
-    found = changes_of_runs(base, series, METRICS)
+    found = compare_runs(base, series, METRICS)
     claims = list(_claims(*verdicts))
     judged = [pair for pair in claims if all(side.status in (Status.PASS, Status.FAIL) for side in pair[1:])]
     findings = (*_boots(*verdicts), *_of_claims(claims), *_loads(found))
@@ -129,16 +125,16 @@ def _of_claims(claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[S
         yield SeriesFinding(effect, that, f"{before.status} {value(before)}", f"{after.status} {value(after)}")
 
 
-def _loads(found: Sequence[Change]) -> Iterator[SeriesFinding]:
+def _loads(found: Sequence[Difference]) -> Iterator[SeriesFinding]:
     """Loads in which roles get less and none more, or more and none less: anything else is a trade between them."""
-    for arm, load in dict.fromkeys((change.arm, change.load) for change in found):
-        roles = [change for change in found if (change.arm, change.load, change.metric) == (arm, load, "iops")]
-        marked = [change for change in roles if _is_marked(change) and change.before and change.after]
-        shares = [change.share if change.share is not None else 1.0 for change in marked]
-        if not shares or min(shares) < 0 < max(shares):
+    rates = [change for change in found if change.figure.metric == "iops" and change.marked]
+    for arm, load in dict.fromkeys(change.figure[:2] for change in rates):
+        marked = [change for change in rates if change.figure[:2] == (arm, load)]
+        signs = {change.sign for change in marked}
+        if len(signs) > 1:
             continue
-        effect = Effect.WORSE if max(shares) < 0 else Effect.BETTER
-        names = ", ".join(change.role for change in marked)
+        effect = Effect.WORSE if -1 in signs else Effect.BETTER
+        names = ", ".join(change.figure.role for change in marked)
         before, after = (
             _medians(side) for side in zip(*((change.before, change.after) for change in marked), strict=True)
         )

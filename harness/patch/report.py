@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from harness.judge.cells import Ensemble
-from harness.judge.comparison import Difference
 from harness.patch.judgement import Effect
 from harness.patch.series import Patch
 from harness.patch.study import MeasuredSeries
@@ -96,16 +95,16 @@ def _functions(profile: Differential) -> list[str]:
 def _table(result: MeasuredSeries) -> Iterator[str]:
     """The figures that moved, then those that differ most, as ``blklab compare`` marks them."""
     rows = [(outcome.scenario, change) for outcome in result.outcomes for change in outcome.moved]
-    rows.sort(key=lambda row: row[1].difference() is not Difference.MARKED)
+    rows.sort(key=lambda row: not row[1].marked)
     if not rows:
         yield f"Figures: {_UNSEEN}." if result.unseen else "No figure of both differs."
         return
     yield f"{'base':>10} {'change':>8}   {'series':>10}  figure"
     for scenario, change in rows[:_CHANGES]:
-        mark = MARKS[change.difference()] or " "
+        mark = MARKS[change.mark] or " "
         share = "-" if change.share is None else f"{change.share:+.1%}"
         figures = f"{_median(change.before):>10} {share:>8} {mark} {_median(change.after):>10}"
-        yield f"{figures}  {scenario} {change.figure}"[:WIDTH]
+        yield f"{figures}  {scenario} {'.'.join(change.figure)}"[:WIDTH]
     if len(rows) > _CHANGES:
         yield f"{'':>10} {'':>8}   {'':>10}  and {plural(len(rows) - _CHANGES, 'further figure')}"
     yield from wrap(LEGEND, WIDTH)

@@ -124,7 +124,7 @@ class Study:
 def moved_cell(found: Outcomes) -> ProfiledCell | None:
     """The load to profile: that whose figure moved most, else that whose cost did; None without one."""
     if found.moved:
-        return ProfiledCell(found.moved[0].arm, found.moved[0].load)
+        return ProfiledCell(*found.moved[0].figure[:2])
     try:
         return chosen_cell(found.runs)
     except CannotJudge:

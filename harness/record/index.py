@@ -13,13 +13,15 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from harness.record.store import RunFolder, load_run
+from harness.judge.cells import CellResult
+from harness.record.store import KernelFacts, RunFolder, load_run
+from harness.scenario.model import Status
 from lab.base.cache import size_of
 from lab.base.errors import Misuse
 from lab.kernels.release import series_of
 
 FILE = "index.sqlite"
-SCHEMA = 2
+SCHEMA = 3
 _PATIENCE = 60.0
 """Seconds to wait for another process that is writing the index."""
 
@@ -50,6 +52,11 @@ class IndexedRun:
     boots: int
     seconds: float | None
     size: int
+    build: str = ""
+
+    @property
+    def kernel_facts(self) -> KernelFacts:
+        return KernelFacts(self.spec, self.release, self.origin, self.kernel, self.mutant, self.build)
 
 
 _COLUMNS = ", ".join(column.name for column in fields(IndexedRun))
@@ -78,17 +85,16 @@ class Index:
         )
         return tuple(IndexedRun(*row) for row in rows)
 
-    def figures(self, path: str, metric: str) -> dict[tuple[str, str], dict[int, float]]:
-        """Values by seed of each (arm, ``load.role.metric``) of a run."""
-        values: dict[tuple[str, str], dict[int, float]] = {}
+    def cells(self, path: str) -> tuple[CellResult, ...]:
+        """The boots of a run that have figures, with these alone."""
+        figures: dict[tuple[str, int], dict[tuple[str, str, str], float]] = {}
         rows = self._connection.execute(
-            "SELECT arm, figure, seed, value FROM figures WHERE path = ? AND figure LIKE ? ESCAPE '\\'"
-            " ORDER BY arm, figure, seed",
-            (path, "%." + metric.replace("%", r"\%").replace("_", r"\_")),
+            "SELECT arm, seed, figure, value FROM figures WHERE path = ? ORDER BY arm, figure, seed", (path,)
         )
-        for arm, figure, seed, value in rows:
-            values.setdefault((arm, figure), {})[seed] = value
-        return values
+        for arm, seed, figure, value in rows:
+            load, role, metric = figure.split(".", 2)
+            figures.setdefault((arm, seed), {})[load, role, metric] = value
+        return tuple(CellResult(arm, seed, Status.PASS, figures=own) for (arm, seed), own in figures.items())
 
 
 def open_index(root: Path, *, rebuild: bool = False) -> Index:

@@ -13,8 +13,7 @@ from typing import Any
 from harness.base.files import json_bytes, read_json
 from harness.base.plain import identity
 from harness.judge.cells import CellResult, agreed, measured, not_run, skipped
-from harness.judge.comparison import Change, changes
-from harness.judge.thresholds import evidence
+from harness.judge.difference import Difference, Precision, compare_cells
 from harness.judge.verdict import Verdict, judge, judge_in_sequence, verdict_document
 from harness.limits.bottleneck import Bottleneck, bottleneck
 from harness.metrics.agreement import disagreements
@@ -268,16 +267,15 @@ def results_of(run: RunFolder) -> list[CellResult]:
     return [agreed(results) for results in repetitions.values()]
 
 
-def changes_of_runs(before: RunFolder, after: RunFolder, metrics: Sequence[str]) -> tuple[Change, ...]:
-    """What differs between two runs of one scenario, by the thresholds that hold between their kernels.
-
-    What layout moves decides between builds of one configuration, and for a kernel with itself; what two boots differ
-    by decides with one seed a side. Raises Altered.
-    """
-    same = before.facts.kernel.configured_as(after.facts.kernel)
+def precision_of(before: RunFolder, after: RunFolder) -> Precision:
+    """How exactly two runs can be compared: what layout moves decides between kernels of one configuration."""
     exact = all(run.scenario.timing.exact for run in (before, after))
-    known = evidence(same=same) if exact else None
-    return tuple(changes(results_of(before), results_of(after), metrics, exact=exact, known=known))
+    return Precision(exact, before.facts.kernel.configured_as(after.facts.kernel))
+
+
+def compare_runs(before: RunFolder, after: RunFolder, metrics: Sequence[str]) -> tuple[Difference, ...]:
+    """What differs between two runs of one scenario. Raises Altered."""
+    return tuple(compare_cells(results_of(before), results_of(after), metrics, precision_of(before, after)))
 
 
 @dataclass(frozen=True)

@@ -77,10 +77,11 @@ class KernelFacts:
     origin: str
     digest: str
     mutant: str = ""
+    build: str = ""
 
     @classmethod
     def of(cls, kernel: Kernel) -> "KernelFacts":
-        return cls(kernel.spec, kernel.release, kernel.origin, kernel.digest, kernel.mutant)
+        return cls(kernel.spec, kernel.release, kernel.origin, kernel.digest, kernel.mutant, kernel.build)
 
     @property
     def built(self) -> bool:
@@ -88,8 +89,8 @@ class KernelFacts:
         return self.spec.startswith(_BUILT)
 
     def configured_as(self, other: "KernelFacts") -> bool:
-        """Whether both are known to have one configuration and compiler: two builds, or one kernel."""
-        return self.digest == other.digest or (self.built and other.built)
+        """Whether both are known to have one configuration and compiler: builds of one recipe, or one kernel."""
+        return self.digest == other.digest or (self.build != "" and self.build == other.build)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from harness.judge.cells import CellResult, Ensemble, ensemble_of
 from harness.judge.claims import EntryVerdict
-from harness.judge.verdict import Verdict
+from harness.judge.difference import ArmFigure, Precision, figure_difference
+from harness.judge.verdict import SHOWN_METRIC, Verdict
 from harness.limits.bottleneck import by_role
 from harness.metrics.node import MeasurementError
 from harness.metrics.occupancy import LoadUse, Samples, Series, held_series, mean_use, read_samples, read_use
@@ -18,7 +19,7 @@ from harness.report.claims import NOT_MEASURED, claim_text, conclusion, incident
 from harness.report.format import figure, limits, plural, reported, severity, spread, time_words
 from harness.report.html import Values, render
 from harness.report.topology import branches, stack_boxes
-from harness.report.words import LEGEND, Surroundings, against, method, settings_words
+from harness.report.words import LEGEND, Surroundings, change_words, method, settings_words
 from harness.scenario.model import Arm, Load, Scenario, Status
 from harness.scenario.registry import PER_IO
 from lab.base.record import BootRecord, Outcome
@@ -77,7 +78,7 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         "controls": controls,
         "reproductions": list(_reproductions(verdict)),
         "incidents": [*incidents(verdict.incidents), *incidents(verdict.base_incidents, "BASE kernel: ")],
-        "measured": list(figure_rows(verdict, exact=run.scenario.timing.exact)),
+        "measured": list(figure_rows(verdict, around.precision(run.scenario))),
         "bottlenecks": by_role(around.bottlenecks),
         "latency": list(latency_charts(run.scenario, verdict.cells)),
         "occupancy": list(occupancy_charts(loads)),
@@ -189,14 +190,18 @@ def _lines(run: RunFolder, cell: PlannedCell) -> Iterator[str]:
         yield f"sh boots/{cell.boot}/repeat.sh"
 
 
-def figure_rows(verdict: Verdict, *, exact: bool) -> Iterator[Values]:
-    """``share`` is the IOPS in per cent of the highest; ``rows`` the rows of an arm, 0 in all but its first."""
+def figure_rows(verdict: Verdict, precision: Precision) -> Iterator[Values]:
+    """``share`` is the IOPS in per cent of the highest; ``rows`` the rows of an arm, 0 in all but its first.
+
+    ``precision`` is that between both kernels.
+    """
     most = max((row.iops.median for row in verdict.measured), default=0.0)
     arm = ""
     for row in verdict.measured:
         rows = 0 if row.arm == arm else sum(other.arm == row.arm for other in verdict.measured)
         arm = row.arm
         name = row.load, row.role
+        iops = ArmFigure(row.arm, *name, SHOWN_METRIC)
         metrics = ("bw", "lat.mean", "lat.p99", "lat.max", PER_IO)
         bw, mean, p99, slowest, cost = (ensemble_of(verdict.cells, row.arm, (*name, metric)) for metric in metrics)
         # Fewer than 1 % of the I/Os then take longer than the mean, and the largest shows how much longer.
@@ -210,7 +215,7 @@ def figure_rows(verdict: Verdict, *, exact: bool) -> Iterator[Values]:
             "range": limits(row.iops),
             "share": 100 * row.iops.median / most if most else 0.0,
             "base": figure(row.base.median) if row.base else _NONE,
-            "against": against(row.iops, row.base, exact=exact),
+            "against": change_words(figure_difference(iops, verdict.base or (), verdict.cells, precision)),
             "bw": f"{bw.median / _MEGA:.3g}" if bw else _NONE,
             "mean": time_words(mean.median) if mean else _NONE,
             "skewed": f"above p99: the slowest I/O took {time_words(slowest.median)}" if skewed and slowest else "",

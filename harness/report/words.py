@@ -4,8 +4,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from harness.judge.cells import Ensemble
-from harness.judge.comparison import Difference, kind_of
+from harness.judge.difference import Difference, Mark, Precision
 from harness.judge.verdict import Verdict
 from harness.judge.visible import unseen
 from harness.limits.bottleneck import Bottleneck
@@ -14,7 +13,7 @@ from harness.record.store import RunFacts
 from harness.report.format import duration, plural
 from harness.scenario.model import Arm, Scenario, Source
 
-MARKS = {Difference.MARKED: "*", Difference.REAL: "", Difference.NONE: "~", Difference.UNKNOWN: "?"}
+MARKS = {Mark.MARKED: "*", Mark.REAL: "", Mark.NONE: "~", Mark.UNKNOWN: "?"}
 LEGEND = "* differs; ~ the ranges overlap: no difference; ? cannot tell: fewer than two seeds on a side"
 _PHASES = ("boot", "setup", "measure", "send")
 _CAUTION = (
@@ -50,6 +49,11 @@ class Surroundings:
     def base(self) -> str:
         """The kernel of ``baseline.*``; empty without one."""
         return self.facts.base.release if self.facts.base else ""
+
+    def precision(self, scenario: Scenario) -> Precision:
+        """How exactly the BASE kernel and this one can be compared."""
+        alike = self.facts.base is not None and self.facts.base.configured_as(self.facts.kernel)
+        return Precision(scenario.timing.exact, alike)
 
     @property
     def caution(self) -> str:
@@ -103,11 +107,10 @@ def _rule(rule: Rule | None) -> str:
     return f"fixed before the first boot: looks after {looks} boots a side, {100 * rule.error:g} % of error either way"
 
 
-def against(ensemble: Ensemble, base: Ensemble | None, *, exact: bool) -> str:
-    """The change from ``base`` in per cent, with the mark of ``blklab compare``. ``exact``: virtual clock."""
-    if base is None or not base.median:
+def change_words(change: Difference) -> str:
+    """The change from before to after in per cent, with the mark of ``blklab compare``."""
+    if change.share is None:
         return "-"
-    kind = kind_of(base, ensemble, exact=exact)
-    if kind is Difference.NONE:
-        return MARKS[kind]
-    return f"{100 * (ensemble.median / base.median - 1):+.1f} % {MARKS[kind]}".rstrip()
+    if change.mark is Mark.NONE:
+        return MARKS[change.mark]
+    return f"{100 * change.share:+.1f} % {MARKS[change.mark]}".rstrip()

@@ -9,32 +9,38 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from harness.judge.cells import Ensemble
-from harness.judge.comparison import Difference, kind_of
-from harness.judge.thresholds import LARGE
+from harness.judge.cells import CellResult, Ensemble, ensemble_of
+from harness.judge.difference import ArmFigure, Difference, Precision, figure_difference
 from harness.record.index import Index, IndexedRun
 from harness.record.store import load_run
 from harness.report.format import figure, plural, spread
 from lab.kernels.release import by_release
 
-MeasuredRun = tuple[IndexedRun, Ensemble]
-
 
 @dataclass(frozen=True)
 class FigureSeries:
-    """One figure. ``over`` says over what: ``days on 6.1`` or ``versions``. ``exact``: of the virtual clock."""
+    """One figure. ``over`` says over what: ``days on 6.1`` or ``versions``. ``exact``: of the virtual clock.
+
+    ``runs`` have the cells of each run.
+    """
 
     over: str
-    arm: str
-    figure: str
-    runs: tuple[MeasuredRun, ...]
+    figure: ArmFigure
+    runs: tuple[tuple[IndexedRun, Sequence[CellResult]], ...]
     exact: bool = False
 
-    def changes(self) -> Iterator[tuple[MeasuredRun, MeasuredRun]]:
+    @property
+    def ensembles(self) -> list[Ensemble]:
+        ensembles = (ensemble_of(cells, self.figure.arm, self.figure.key) for _, cells in self.runs)
+        return [ensemble for ensemble in ensembles if ensemble]
+
+    def changes(self) -> Iterator[tuple[IndexedRun, IndexedRun, Difference]]:
         """Neighbours that differ by the rule of ``compare``."""
-        for before, after in itertools.pairwise(self.runs):
-            if before[1].median and kind_of(before[1], after[1], exact=self.exact) is Difference.MARKED:
-                yield before, after
+        for (before, left), (after, right) in itertools.pairwise(self.runs):
+            precision = Precision(self.exact, before.kernel_facts.configured_as(after.kernel_facts))
+            change = figure_difference(self.figure, left, right, precision)
+            if change.marked:
+                yield before, after, change
 
 
 def history(index: Index, scenario: str, metric: str) -> tuple[tuple[FigureSeries, ...], int]:
@@ -56,11 +62,15 @@ def history(index: Index, scenario: str, metric: str) -> tuple[tuple[FigureSerie
 
 
 def _series(index: Index, over: str, runs: Sequence[IndexedRun], metric: str, *, exact: bool) -> Iterator[FigureSeries]:
-    figures = {run.path: index.figures(run.path, metric) for run in runs}
-    for key in dict.fromkeys(key for values in figures.values() for key in values):
-        measured = tuple((run, Ensemble(figures[run.path][key])) for run in runs if key in figures[run.path])
+    cells = {run.path: index.cells(run.path) for run in runs}
+    names = {
+        path: {ArmFigure(cell.arm, *key) for cell in own for key in cell.figures if key[2] == metric}
+        for path, own in cells.items()
+    }
+    for name in sorted(frozenset().union(*names.values())):
+        measured = tuple((run, cells[run.path]) for run in runs if name in names[run.path])
         if len(measured) > 1:
-            yield FigureSeries(over, *key, measured, exact)
+            yield FigureSeries(over, name, measured, exact)
 
 
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -70,7 +80,7 @@ def print_history(
     console: Console, scenario: str, series: Sequence[FigureSeries], left_out: int, arms: AbstractSet[str]
 ) -> None:
     """Each series of the chosen arms (all when none), those that change first."""
-    shown = [each for each in series if not arms or each.arm in arms]
+    shown = [each for each in series if not arms or each.figure.arm in arms]
     for over, group in itertools.groupby(shown, lambda each: each.over):
         console.print(Text(f"\n{scenario} over {over}", "bold underline"))
         for each in sorted(group, key=lambda each: not any(each.changes())):
@@ -80,19 +90,21 @@ def print_history(
     if left_out:
         were = f"{plural(left_out, 'run')} of earlier versions of the scenario are left out"
         console.print(Text(f"\n{were}", "dim"))
-    console.print(Text(f"\nchanges from {LARGE.share:.0%} on: {LARGE.because}", "dim"))
+    console.print(Text("\nchanges are what blklab compare marks", "dim"))
 
 
 def _print_series(console: Console, series: FigureSeries) -> None:
-    medians = [ensemble.median for _, ensemble in series.runs]
+    ensembles, (arm, *rest) = series.ensembles, series.figure
+    medians = [ensemble.median for ensemble in ensembles]
     top = max(medians) or 1.0
     drawn = "".join(_BARS[max(0, round(value / top * (len(_BARS) - 1)))] for value in medians)
-    line = Text(f"  {series.arm} {series.figure}  ").append(drawn, "cyan")
-    line.append(f"  {spread(series.runs[-1][1])} in the last of {plural(len(medians), 'run')}")
+    line = Text(f"  {arm} {'.'.join(rest)}  ").append(drawn, "cyan")
+    line.append(f"  {spread(ensembles[-1])} in the last of {plural(len(medians), 'run')}")
     console.print(line, soft_wrap=True)
-    for (run, before), (later, after) in series.changes():
-        line = Text("    ").append(f"{after.median / before.median - 1:+.1%}", "bold")
-        line.append(f"  {figure(before.median)} -> {figure(after.median)}  between {_label(run)} and {_label(later)}")
+    for run, later, change in series.changes():
+        ends = " -> ".join(figure(side.median) for side in (change.before, change.after) if side)
+        line = Text("    ").append("-" if change.share is None else f"{change.share:+.1%}", "bold")
+        line.append(f"  {ends}  between {_label(run)} and {_label(later)}")
         console.print(line.append(f"  (blklab compare {run.path} {later.path})", "dim"), soft_wrap=True)
 
 

@@ -17,7 +17,8 @@ class Kernel:
     maps ``CONFIG_X`` to ``y``, ``m`` or its value; options that are not set are absent.
     ``vmlinux`` is the image's uncompressed ELF, to be booted through its PVH note (saves seconds of
     decompression under emulation), None where the image has none. ``digest`` identifies image and
-    modules together: sha256 in hex. ``mutant`` names the patch that breaks it on purpose.
+    modules together: sha256 in hex. ``mutant`` names the patch that breaks it on purpose. ``build``
+    identifies the recipe of a kernel that was built here (options, fixups, compiler), empty for any other.
     """
 
     spec: str
@@ -30,6 +31,7 @@ class Kernel:
     config: Mapping[str, str]
     digest: str
     mutant: str = ""
+    build: str = ""
 
     def has(self, option: str) -> bool:
         """Whether ``CONFIG_<option>`` is built in or a module."""

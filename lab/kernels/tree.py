@@ -12,7 +12,7 @@ objects (git clone --shared) the same one:
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
@@ -134,7 +134,8 @@ class _Workshop:
         checkout, tree, mutation, patched, recipe = self._content()
         key = digest_bytes(canonical([patched, recipe.digest]))
         entry = self.cache.entry(store.KIND, key, lambda into: self._build(checkout, patched, recipe, into))
-        return store.load(entry, self.source.spec, self._origin(tree, mutation), mutant=self.source.mutant)
+        kernel = store.load(entry, self.source.spec, self._origin(tree, mutation), mutant=self.source.mutant)
+        return replace(kernel, build=recipe.digest)
 
     def objects(self) -> Path:
         checkout, _, _, patched, recipe = self._content()

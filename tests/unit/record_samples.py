@@ -15,7 +15,6 @@ from tests.unit.store_samples import facts, files, record
 
 MODEL = scenario([claim()], [control()], ["none", "red"])
 FIRST_DAY = datetime(2026, 1, 1, 2, tzinfo=UTC)
-FIGURE = ("none", "together.fast.iops")
 
 
 def kernel(release: str) -> KernelFacts:

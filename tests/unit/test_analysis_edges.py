@@ -4,15 +4,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from harness.judge.cells import CellResult, Ensemble, _mean, agreed, compared, differences, ensemble_of, measured
+from harness.judge.cells import Ensemble, _mean, agreed, compared, differences, ensemble_of, measured
 from harness.judge.claims import JudgedCondition, ReproductionVerdict
-from harness.judge.comparison import Change, Difference, changes, changes_of_figures, kind_of
-from harness.judge.thresholds import LEAST_ARMS, NullEvidence, evidence
 from harness.judge.verdict import judge, verdict_document
 from harness.limits.filling import Flow, FlowElement, FlowKind, fill
 from harness.limits.limits import allowed, bound, fair_share
@@ -137,69 +134,6 @@ def test_scatter_needs_two_of_each_and_positive_ratios() -> None:
     seen = scatter([[1.0, math.exp(2)], [1.0, math.exp(2)]])
     # Equal boots: the variance of their means is less than the windows give, which is no scatter of boots.
     assert seen is not None and (seen.boots, seen.windows) == pytest.approx((0.0, math.sqrt(2)))
-
-
-SMALL = NullEvidence(layout=0.25, seeds=0.3, single=0.5, pairs=4, arms=LEAST_ARMS, where="x")
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "evidence", "wanted"),
-    [
-        ((100, 100), (125, 125), SMALL, Difference.REAL),  # exactly what layout moves
-        ((125, 125), (100, 100), SMALL, Difference.REAL),
-        ((100, 100), (126, 126), SMALL, Difference.MARKED),
-        ((100,), (150,), SMALL, Difference.UNKNOWN),
-        ((100,), (151,), SMALL, Difference.MARKED),
-        ((100, 100), (151,), SMALL, Difference.MARKED),
-        ((0,), (1,), SMALL, Difference.MARKED),
-        ((0,), (0,), SMALL, Difference.UNKNOWN),
-        ((100, 100), (105, 105), None, Difference.REAL),
-        ((100, 100), (95, 95), None, Difference.REAL),
-        ((100, 100), (94, 94), None, Difference.MARKED),
-        ((-100, -100), (-94, -94), None, Difference.MARKED),
-    ],
-)
-def test_a_difference_at_its_threshold(
-    before: tuple[float, ...], after: tuple[float, ...], evidence: NullEvidence | None, wanted: Difference
-) -> None:
-    assert kind_of(ensemble(*before), ensemble(*after), exact=True, evidence=evidence) is wanted
-    # Nothing is exact that does not say so, and single values may then be noise.
-    assert 1 not in map(len, (before, after)) or kind_of(ensemble(*before), ensemble(*after)) is Difference.UNKNOWN
-
-
-def test_between_configurations_other_seeds_count_as_equal_ones() -> None:
-    general = SMALL.between_configurations()
-    other = Ensemble({3: 105.1, 4: 105.1})
-    assert (general.layout, general.single, general.general) == (0.05, 0.5, True)
-    assert kind_of(ensemble(100, 100), other, exact=True, evidence=general) is Difference.MARKED
-    assert kind_of(ensemble(100, 100), other, exact=True, evidence=SMALL) is Difference.REAL
-    assert replace(SMALL, single=0.01).between_configurations().single == 0.05
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "share"),
-    [(ensemble(100, 120), ensemble(99), -0.1), (ensemble(0), ensemble(5), None), (None, ensemble(5), None)],
-)
-def test_a_change_is_relative_to_the_median_before(
-    before: Ensemble | None, after: Ensemble | None, share: float | None
-) -> None:
-    found = Change("none", "solo", "fast", "iops", before, after).share
-    assert found is None if share is None else found == pytest.approx(share)
-    assert Change("none", "solo", "fast", "lat.p50", before, after).figure == "none.solo.fast.lat.p50"
-
-
-def test_what_one_side_lacks_has_the_reason_of_the_side_that_failed() -> None:
-    died = CellResult("red", 1, Status.FAIL, ("it died", "at once"), outcome=Outcome.OOPS)
-    before, after = [cell("none", 1, 95), cell("red", 1, 5)], [cell("none", 1, 80), died]
-    rows = [*changes(before, after, ("iops",), exact=False, known=None)]
-    assert [(row.figure, row.reason) for row in rows] == [
-        *((f"none.{name}.iops", "") for name in ("solo.fast", "together.fast", "together.slow")),
-        *((f"red.{name}.iops", "FAIL: it died; at once") for name in ("solo.fast", "together.fast", "together.slow")),
-    ]
-    assert [row.difference() for row in rows] == [Difference.UNKNOWN] * 6
-    extra = replace(after[0], figures={**after[0].figures, ("more", "fast", "iops"): 1.0})
-    last = [*changes(before[:1], [extra], ("iops",), exact=False, known=None)][-1]
-    assert (last.figure, last.before, last.reason) == ("none.more.fast.iops", None, "measured on one side only")
 
 
 @pytest.mark.parametrize(
@@ -335,14 +269,6 @@ def test_bounds_of_one_role_and_of_none() -> None:
     found = allowed(topology, TOGETHER)
     assert dict(found.rates) == pytest.approx({"fast": 32 / 0.004 * 4096, "slow": 32 / 0.4 * 4096})
     assert [limit.use for limit in found.limits] == pytest.approx([1, 1, 1, 0.5, 0.5])
-
-
-def test_a_boot_without_figures_gives_none_a_kind_and_no_other_arm_a_reason() -> None:
-    lost, (made,) = CellResult("none", 1, Status.ERROR, ("killed",), outcome=Outcome.LOST), cells("none", 95)
-    made, compare = replace(made, seed=2), partial(changes_of_figures, metrics=("iops",), exact=True, known=evidence())
-    assert [*compare([lost, made], [made])] == [*compare([made], [made])]
-    died = CellResult("red", 1, Status.FAIL, ("it oopsed",), outcome=Outcome.OOPS)
-    assert {change.reason for change in compare([died], [made])} == {"measured on one side only"}
 
 
 def test_what_is_no_json_is_quoted_with_its_first_60_bytes() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.record.index import FILE, IndexedRun, open_index
-from tests.unit.record_samples import FIGURE, run_of
+from tests.unit.record_samples import run_of
 
 
 def runs(root: Path) -> tuple[IndexedRun, ...]:
@@ -44,10 +44,10 @@ def test_boots_that_were_planned_and_not_needed_do_not_count(tmp_path: Path) -> 
 def test_figures_of_a_run_by_seed(tmp_path: Path) -> None:
     run = run_of(tmp_path, [95.0, 96.0])
     index = open_index(tmp_path)
-    found = index.figures(str(run.path.relative_to(tmp_path)), "iops")
+    cells = index.cells(str(run.path.relative_to(tmp_path)))
     index.close()
-    assert found[FIGURE] == {1: 95.0, 2: 96.0}
-    assert all(figure.endswith(".iops") for _, figure in found)
+    found = {cell.seed: cell.figures["together", "fast", "iops"] for cell in cells if cell.arm == "none"}
+    assert found == {1: 95.0, 2: 96.0}
 
 
 def test_it_follows_what_comes_goes_and_is_judged_again(tmp_path: Path) -> None:

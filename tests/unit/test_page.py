@@ -13,6 +13,7 @@ from harness.base.files import write_json
 from harness.cli import main
 from harness.commands.common.output import surroundings
 from harness.judge.cells import Ensemble
+from harness.judge.difference import Precision
 from harness.judge.verdict import judge
 from harness.metrics.occupancy import DiskTime, Held, LoadUse
 from harness.noise import Interval
@@ -138,11 +139,11 @@ def test_a_mean_above_p99_has_its_reason() -> None:
     seen = {"lat.mean": 1e7, "lat.p99": 2e6, "lat.max": 2e9}
     boot = cell("none", 1, 95.0)
     boot.figures.update({("together", "fast", name): value for name, value in seen.items()})  # type: ignore[attr-defined]
-    rows = {(row["load"], row["role"]): row for row in figure_rows(judge(scenario(), [boot]), exact=True)}
+    rows = {(row["load"], row["role"]): row for row in figure_rows(judge(scenario(), [boot]), Precision(exact=True))}
     assert rows["together", "fast"]["skewed"] == "above p99: the slowest I/O took 2 s"
     assert rows["together", "slow"]["skewed"] == ""
     boot.figures["together", "fast", "lat.mean"] = 1e6  # type: ignore[index]
-    assert not any(row["skewed"] for row in figure_rows(judge(scenario(), [boot]), exact=True))
+    assert not any(row["skewed"] for row in figure_rows(judge(scenario(), [boot]), Precision(exact=True)))
 
 
 def test_a_matrix_has_its_own_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from harness.base.files import write_json
 from harness.commands.compare import _comparison
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import margin_of
-from harness.judge.comparison import Difference, changes, kind_of
+from harness.judge.difference import Difference, Mark, Precision, compare_cells
 from harness.judge.thresholds import (
     DATA,
     LARGE,
@@ -29,7 +30,7 @@ from harness.judge.thresholds import (
 )
 from harness.judge.verdict import judge, verdict_document
 from harness.patch.judgement import Effect, outcomes
-from harness.record.judging import changes_of_runs, differences
+from harness.record.judging import compare_runs, differences
 from harness.record.pairing import pairs, side
 from harness.report.claims import claim_text
 from harness.report.terminal.comparison import Compared, print_comparison
@@ -102,8 +103,8 @@ def test_a_kind_that_differs_in_few_arms_keeps_the_general_thresholds() -> None:
         (0.01, 0.02),
     ]
     before, after = ensemble(100, 100), ensemble(101, 101)
-    assert kind_of(before, after, exact=True, evidence=equal) is Difference.MARKED
-    assert kind_of(before, after, exact=True, evidence=equal.usable()) is Difference.REAL
+    assert Difference(before, after, exact=True, evidence=equal).mark is Mark.MARKED
+    assert Difference(before, after, exact=True, evidence=equal.usable()).mark is Mark.REAL
 
 
 def test_the_stored_data_are_read_as_they_are_usable(tmp_path: Path) -> None:
@@ -128,48 +129,13 @@ def test_figures_without_a_kind_and_zeros_make_no_pair() -> None:
     assert (one.kind, one.name, one.variants) == ("rate, one role", "s.a.l.r.iops", {"word": {1: 101.0, 2: 102.0}})
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "wanted"),
-    [
-        ((100, 100), (100.9, 101), Difference.REAL),
-        ((100, 100), (102, 102), Difference.MARKED),
-        ((100, 103), (102, 104), Difference.NONE),
-        ((100,), (101.9,), Difference.UNKNOWN),
-        ((100,), (102.1,), Difference.MARKED),
-    ],
-)
-def test_evidence_replaces_the_general_threshold(
-    before: tuple[float, ...], after: tuple[float, ...], wanted: Difference
-) -> None:
-    assert kind_of(ensemble(*before), ensemble(*after), exact=True, evidence=SMALL) is wanted
-
-
-@pytest.mark.parametrize(("after", "wanted"), [(105.0, Difference.REAL), (105.1, Difference.MARKED)])
-def test_without_evidence_more_than_five_per_cent_is_marked(after: float, wanted: Difference) -> None:
-    assert kind_of(ensemble(100, 100), ensemble(after, after), exact=True) is wanted
-
-
-@pytest.mark.parametrize(("after", "wanted"), [(20.0, Difference.MARKED), (34.0, Difference.REAL)])
-def test_a_fall_by_more_than_layouts_factor_is_marked(after: float, wanted: Difference) -> None:
-    """No fall is larger than 100 % of what it was."""
-    factor = replace(SMALL, layout=2.0)
-    assert kind_of(ensemble(100, 100), ensemble(after, after), exact=True, evidence=factor) is wanted
-    assert kind_of(ensemble(after, after), ensemble(100, 100), exact=True, evidence=factor) is wanted
-
-
-@pytest.mark.parametrize(("value", "wanted"), [(101.5, Difference.REAL), (103.0, Difference.MARKED)])
-def test_under_other_seeds_a_figure_differs_by_more_than_any_two_boots(value: float, wanted: Difference) -> None:
-    before, after = ensemble(100, 100), Ensemble({3: value, 4: value})
-    assert kind_of(before, after, exact=True, evidence=SMALL) is wanted
-    assert kind_of(before, ensemble(value, value), exact=True, evidence=SMALL) is Difference.MARKED
-
-
 def test_each_figure_gets_the_evidence_of_its_kind() -> None:
     before, after = ([cell(seed, iops=value) for seed in (1, 2)] for value in (100.0, 102.0))
-    (one,) = changes(before, after, ("iops",), exact=True, known={"rate, one role": SMALL})
-    assert (one.evidence, one.apart, one.difference()) == (SMALL, True, Difference.MARKED)
-    (other,) = changes(before, after, ("iops",), exact=True, known={"rate, several roles": SMALL})
-    assert (other.evidence, other.difference()) == (None, Difference.REAL)
+    precision = Precision(exact=True, alike=True, known={"rate, one role": SMALL})
+    (one,) = compare_cells(before, after, ("iops",), precision)
+    assert (one.evidence, one.apart, one.mark) == (SMALL, True, Mark.MARKED)
+    (other,) = compare_cells(before, after, ("iops",), replace(precision, known={"rate, several roles": SMALL}))
+    assert (other.evidence, other.mark) == (None, Mark.REAL)
 
 
 def test_compare_uses_it_between_builds_and_not_between_distribution_kernels(
@@ -177,10 +143,10 @@ def test_compare_uses_it_between_builds_and_not_between_distribution_kernels(
 ) -> None:
     run_of(tmp_path, [95.0, 96.0])
     run_of(tmp_path, [80.0, 82.0], release="7.2.12+deb14-amd64")
-    monkeypatch.setattr("harness.record.judging.evidence", lambda *, same: RATES if same else {})
+    monkeypatch.setattr("harness.record.judging.Precision", partial(Precision, known=RATES))
     (pair,) = pairs(side("debian:6.1", tmp_path), side("7.2", tmp_path))
-    assert {one.evidence for one in _comparison(pair, ("iops",)).changes} == {None}
-    monkeypatch.setattr("harness.record.store.KernelFacts.built", True)
+    assert SMALL.between_configurations() in {one.evidence for one in _comparison(pair, ("iops",)).changes}
+    monkeypatch.setattr("harness.record.store.KernelFacts.configured_as", lambda *_: True)
     assert SMALL in {one.evidence for one in _comparison(pair, ("iops",)).changes}
 
 
@@ -188,8 +154,8 @@ def test_a_kernel_is_compared_with_itself_by_the_thresholds_by_kind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = run_of(tmp_path, [95.0, 96.0]), run_of(tmp_path, [97.5, 98.0], day=2)
-    monkeypatch.setattr("harness.record.judging.evidence", lambda *, same: RATES if same else {})
-    assert {each.evidence for each in changes_of_runs(one, other, ("iops",))} == {SMALL}
+    monkeypatch.setattr("harness.record.judging.Precision", partial(Precision, known=RATES))
+    assert {each.evidence for each in compare_runs(one, other, ("iops",))} == {SMALL}
 
 
 def test_a_patch_is_judged_by_the_thresholds_by_kind(
@@ -197,9 +163,9 @@ def test_a_patch_is_judged_by_the_thresholds_by_kind(
 ) -> None:
     """Base and series have one configuration: 2 % of IOPS were not marked."""
     base, series = run_of(tmp_path, [95.0, 95.0]), run_of(tmp_path, [93.0, 93.0], release="6.12.7", day=2)
-    monkeypatch.setattr("harness.record.judging.evidence", lambda *, same: RATES if same else {})
+    monkeypatch.setattr("harness.record.judging.Precision", partial(Precision, known=RATES))
     assert outcomes(base, series).effect is None
-    monkeypatch.setattr("harness.record.store.KernelFacts.built", True)
+    monkeypatch.setattr("harness.record.store.KernelFacts.configured_as", lambda *_: True)
     found = outcomes(base, series)
     assert found.effect is Effect.WORSE
     assert [one.what for one in found.findings] == ["none.together: IOPS of fast"]

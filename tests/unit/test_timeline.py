@@ -8,8 +8,9 @@ import pytest
 
 from harness.bisect.releases import Releases, bisect_releases, demand_figure
 from harness.bisect.releases import text as release_text
-from harness.judge.cells import Ensemble
-from harness.judge.thresholds import LARGE, SINGLE, evidence, single_share
+from harness.judge.cells import CellResult, Ensemble
+from harness.judge.difference import Precision, compare_figures
+from harness.judge.thresholds import LARGE, SINGLE, evidence
 from harness.judge.verdict import judge
 from harness.record.store import KernelFacts
 from harness.scenario.model import Status
@@ -23,7 +24,7 @@ from tests.unit.analysis_samples import cells, claim, ratio, scenario
 SERIES = ("5.10", "6.1", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3")
 SCENARIO = scenario([claim()])
 FIGURE = "none.together.fast.iops"
-SLOW = single_share(("l", "a", "iops"), {("l", "a", "iops"): 1.0, ("l", "b", "iops"): 1.0})
+SLOW = evidence()["rate, several roles, below 1,000 IOPS"].single
 
 
 @dataclass
@@ -45,7 +46,7 @@ class Kernels:
         seen = cells("none", *(share + seed / 10 for seed in range(self.seeds)))
         verdict = judge(SCENARIO, seen)
         config = {"CONFIG_PREEMPT_LAZY": "y", "CONFIG_SND_X": "m"} if place > 2 else {"CONFIG_BLK_DEV_RSXX": "m"}
-        facts = KernelFacts(spec, spec, "Debian", "d")
+        facts = KernelFacts(spec, spec, "Debian", spec)
         point = KernelPoint(spec, facts, verdict, "r", self.seeds, self.seeds, 60.0, config)
         return replace(swept, points={**swept.points, place: point})
 
@@ -155,8 +156,8 @@ def test_what_counts_as_a_change(seeds: int, share: float, changed: bool) -> Non
     ],
 )
 def test_one_seed_differs_by_more_than_two_boots_of_its_kind_of_figure(metric: str, kind: str) -> None:
-    known = evidence(same=False).get(kind)
-    least = known.single if known else SINGLE - 1
+    known = evidence().get(kind)
+    least = max(known.single, LARGE.share) if known else SINGLE - 1
     figure = ratio(f"none.solo.fast.{metric}", "bound.none.solo.fast.iops")
     judged = replace(SCENARIO, claims=(claim(of=figure),))
     found = lines(replace(Kernels([50.0, 65.0], 1).timeline().sweep, scenario=judged))[0]
@@ -168,8 +169,11 @@ def test_one_seed_differs_by_more_than_two_boots_of_its_kind_of_figure(metric: s
 def test_the_cost_of_an_io_on_a_busy_cpu_differs_from_the_general_threshold_on() -> None:
     """Two boots differ by 0.318 % there; 50 % were needed."""
     figures = {("solo", "fast", "iops"): 200_000.0, ("solo", "fast", "cpu.per_io"): 4_900.0}
-    assert single_share(("solo", "fast", "cpu.per_io"), figures) == LARGE.share
-    assert single_share(("solo", "fast", "cpu.per_io"), {**figures, ("solo", "fast", "iops"): 100.0}) > 1
+    idle = {**figures, ("solo", "fast", "iops"): 100.0}
+    for least, seen in ((LARGE.share, figures), (1, idle)):
+        side = [CellResult("a", 1, Status.PASS, figures=seen)]
+        (row,) = compare_figures(side, side, ("cpu.per_io",), Precision(exact=True))
+        assert row.threshold == least or row.threshold > least == 1
 
 
 def test_counts_of_several_cpus_are_told_of_all_of_them() -> None:

@@ -9,14 +9,14 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from harness.judge.cells import Ensemble
-from harness.judge.comparison import Change, Difference
+from harness.judge.difference import Difference, Mark
 from harness.judge.thresholds import LARGE, SINGLE
 from harness.report.format import figure, limits, percent, plural
 from harness.report.terminal.printing import figures, plain_table, print_wide, trimmed
 from harness.report.words import LEGEND, MARKS
 
-_STYLES = {Difference.MARKED: "bold", Difference.REAL: "", Difference.NONE: "dim", Difference.UNKNOWN: "dim"}
-_SINGLE = f"one seed a side: a figure differs if it is {SINGLE:g} times the other or more (virtual clock only)"
+_STYLES = {Mark.MARKED: "bold", Mark.REAL: "", Mark.NONE: "dim", Mark.UNKNOWN: "dim"}
+_SINGLE = f"one seed a side: a figure differs if it is more than {SINGLE:g} times the other (virtual clock only)"
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Compared:
     scenario: str
     before: str
     after: str
-    changes: tuple[Change, ...]
+    changes: tuple[Difference, ...]
     profiles: tuple[str, ...] = ()
     unseen: str = ""
 
@@ -39,14 +39,14 @@ def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only
     """A table for each pair, then the legend."""
     with trimmed(console):
         for pair in pairs:
-            shown = [change for change in pair.changes if not marked_only or change.difference() is Difference.MARKED]
+            shown = [change for change in pair.changes if not marked_only or change.marked]
             title = Text(pair.scenario, "bold underline").append(
                 f"  {pair.before} -> {pair.after}", "not bold not underline"
             )
             console.print(title, soft_wrap=True)
             if shown:
                 print_wide(console, _table(shown))
-            lacking = dict.fromkeys((change.arm, change.reason) for change in pair.changes if change.reason)
+            lacking = dict.fromkeys((change.figure.arm, change.reason) for change in pair.changes if change.reason)
             for arm, reason in lacking:
                 console.print(Text(f"  {arm}: {reason}", "dim"), soft_wrap=True)
             console.print(Text(f"  {counted(pair.changes)}"))
@@ -59,23 +59,21 @@ def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only
         console.print(Text("\n".join((LEGEND, *_rules(changes))), "dim"))
 
 
-def _rules(changes: Sequence[Change]) -> Iterator[str]:
+def _rules(changes: Sequence[Difference]) -> Iterator[str]:
     """From which difference on figures are marked, and why."""
     if not all(map(_own, changes)):
-        yield f"differences of {100 * LARGE.share:g} % or more are marked: {LARGE.because}"
-    own = [(change.metric, change.evidence.layout) for change in changes if change.evidence and _own(change)]
+        yield f"differences of more than {100 * LARGE.share:g} % are marked: {LARGE.because}"
+    own = [(change.figure.metric, change.evidence.layout) for change in changes if change.evidence and _own(change)]
     if shares := _shares(own):
         yield f"one configuration: marked above what layout alone moves (docs/results/thresholds.md): {shares}"
-    alone = [
-        change for change in changes if any(side and len(side.values) == 1 for side in (change.before, change.after))
-    ]
+    alone = [change for change in changes if change.single]
     if any(change.evidence is None for change in alone):
         yield _SINGLE
-    if shares := _shares((change.metric, change.evidence.single) for change in alone if change.evidence):
+    if shares := _shares((change.figure.metric, change.evidence.single) for change in alone if change.evidence):
         yield f"one seed a side: marked above what seed and layout move: {shares}"
 
 
-def _own(change: Change) -> bool:
+def _own(change: Difference) -> bool:
     """Whether the threshold is one between builds of one configuration."""
     return change.evidence is not None and not change.evidence.general
 
@@ -89,14 +87,15 @@ def _shares(thresholds: Iterable[tuple[str, float]]) -> str:
     return ", ".join(f"{metric} {' to '.join(shown)}" for metric, shown in ends.items())
 
 
-def _table(changes: Sequence[Change]) -> Table:
+def _table(changes: Sequence[Difference]) -> Table:
     before, after = (Column("range", no_wrap=True, style="dim") for _ in range(2))
     table = plain_table(figures("before"), before, figures("%change"), "", figures("after"), after, "figure")
     for change in changes:
-        kind = change.difference()
-        share = Text("-" if change.share is None else f"{change.share:+.1%}", _STYLES[kind])
-        name = Text(f"{change.arm} {change.load}.{change.role}.{change.metric}", _STYLES[kind])
-        table.add_row(*_side(change.before), share, Text(MARKS[kind], _STYLES[kind]), *_side(change.after), name)
+        arm, *rest = change.figure
+        style = _STYLES[change.mark]
+        share = Text("-" if change.share is None else f"{change.share:+.1%}", style)
+        name = Text(f"{arm} {'.'.join(rest)}", style)
+        table.add_row(*_side(change.before), share, Text(MARKS[change.mark], style), *_side(change.after), name)
     return table
 
 
@@ -104,13 +103,12 @@ def _side(ensemble: Ensemble | None) -> tuple[str, str]:
     return ("-", "") if ensemble is None else (figure(ensemble.median), limits(ensemble))
 
 
-def counted(changes: Sequence[Change]) -> str:
-    """How many figures differ, such as ``6 figures: 1 with a difference of 5 % or more, 2 less``."""
-    kinds = [change.difference() for change in changes]
-    marked, real = kinds.count(Difference.MARKED), kinds.count(Difference.REAL)
-    unknown = kinds.count(Difference.UNKNOWN)
-    large = f"of {100 * LARGE.share:g} % or more, {real} less"
+def counted(changes: Sequence[Difference]) -> str:
+    """How many figures differ, such as ``6 figures: 1 with a difference of more than 5 %, 2 less``."""
+    marks = [change.mark for change in changes]
+    marked, real, unknown = (marks.count(mark) for mark in (Mark.MARKED, Mark.REAL, Mark.UNKNOWN))
+    large = f"of more than {100 * LARGE.share:g} %, {real} less"
     if any(map(_own, changes)):
         large = f"above their thresholds, {real} below"
-    said = f"{plural(len(kinds), 'figure')}: {marked} with a difference {large}"
+    said = f"{plural(len(marks), 'figure')}: {marked} with a difference {large}"
     return said + (f", {unknown} undecided" if unknown else "")

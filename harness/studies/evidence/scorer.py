@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from harness.base.plain import identity
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement, judge_claim, judge_control, judge_ratio
-from harness.judge.comparison import Difference, changes_of_figures
+from harness.judge.difference import Precision, compare_figures
 from harness.judge.operands import Evidence, Unavailable, ratio_ensemble
 from harness.judge.thresholds import NullEvidence
 from harness.judge.verdict import Verdict, judge
@@ -268,7 +268,7 @@ def null_pair(
             statuses[row.name] = {judge_ratio(row.ratio, row.expect, evidence, half).status for half in halves}
     alarms = tuple(name for name, both in statuses.items() if both == {Status.PASS, Status.FAIL})
     decided = tuple(row.name for row in rows if statuses.get(row.name, {None}) <= {Status.PASS, Status.FAIL})
-    exact = scenario.timing.exact
-    changes = [*changes_of_figures(left, right, OF_ROLES, exact=exact, known=known if exact else None)]
-    marked = tuple(change.figure for change in changes if change.difference() is Difference.MARKED)
+    precision = Precision(scenario.timing.exact, alike=True, known=known)
+    changes = [*compare_figures(left, right, OF_ROLES, precision)]
+    marked = tuple(".".join(change.figure) for change in changes if change.marked)
     yield NullPair(scenario.name, kernel, (len(halves[0]), len(halves[1])), alarms, marked, len(changes), decided)

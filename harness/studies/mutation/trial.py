@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.judge.cells import CellResult
-from harness.judge.comparison import Difference, changes_of_figures
+from harness.judge.difference import Precision, compare_figures
 from harness.judge.operands import arms_needed
-from harness.judge.thresholds import evidence
 from harness.judge.verdict import Verdict
 from harness.metrics.readback import KMSG
 from harness.record.judging import results_of
@@ -175,10 +174,10 @@ def _extend_trial(trial: Trial, run: Run, references: Mapping[str, ReferenceArm]
 
 
 def _marked_figures(scenario: str, before: Sequence[CellResult], after: Sequence[CellResult]) -> Iterator[MarkedFigure]:
-    # The jobs differ in the number of the mutant, so not ``changes``, which compares what differs in the kernel alone.
-    for change in changes_of_figures(before, after, OF_ROLES, exact=True, known=evidence()):
-        if change.before and change.after and change.difference() is Difference.MARKED:
-            yield MarkedFigure(f"{scenario}.{change.figure}", change.before.median, change.after.median)
+    # The jobs differ in the number of the mutant: ``compare_cells`` compares what differs in the kernel alone.
+    for change in compare_figures(before, after, OF_ROLES, Precision(exact=True, alike=True)):
+        if change.before and change.after and change.marked:
+            yield MarkedFigure(".".join((scenario, *change.figure)), change.before.median, change.after.median)
 
 
 def cheapest_arms(number: int, arms: Sequence[ReferenceArm]) -> list[ReferenceArm]:

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from harness.judge.cells import ensemble_of
-from harness.judge.claims import NOT_RUN
-from harness.judge.comparison import Difference, kind_of
+from harness.judge.claims import NOT_RUN, Judgement
+from harness.judge.difference import ArmFigure, claim_difference, figure_difference
 from harness.judge.thresholds import LARGE
 from harness.judge.verdict import SHOWN_METRIC
+from harness.record.judging import precision_of
 from harness.report.charts import StripRow, strip
 from harness.report.claims import EXPECTED, MUST_BE, value
 from harness.report.format import figure, reported, severity, spread, time_words
 from harness.report.html import Values, render
-from harness.report.words import LEGEND, against
-from harness.scenario.model import Claim, Scenario, Status
+from harness.report.words import LEGEND, change_words
+from harness.scenario.model import Claim, Ratio, Scenario, Status
 from harness.scenario.registry import PER_IO
 from harness.studies.overview.collection import NEAR, Collection, CollectionCell, Column, JudgedRun, heat_rows
 
@@ -39,9 +40,9 @@ def entries(rows: Sequence[Row], of: str, wish: str) -> list[Values]:
 
     Controls that ran on no row are left out. ``words`` has a label, a status and a value for each row.
     """
-    parts, exact = [], _newest(rows).timing.exact
+    parts = []
     for entry in getattr(_newest(rows), of):
-        words, drawn = [], []
+        words, drawn, seen = [], [], []
         for label, run in rows:
             alike = (
                 verdict
@@ -52,6 +53,8 @@ def entries(rows: Sequence[Row], of: str, wish: str) -> list[Values]:
             if verdict and verdict.judgement:
                 words.append((label, verdict.word, value(verdict.judgement)))
                 drawn.append(StripRow(label, verdict.judgement.ensemble, verdict.judgement.interval))
+                if run and verdict.judgement.ensemble:
+                    seen.append((run, verdict.judgement))
             else:
                 words.append((label, NOT_RUN, _NOTHING))
                 drawn.append(StripRow(label))
@@ -59,11 +62,16 @@ def entries(rows: Sequence[Row], of: str, wish: str) -> list[Values]:
             that = f"{entry.that} (optional)" if isinstance(entry, Claim) and entry.optional else entry.that
             picture = strip(that, drawn, entry.expect, wish=wish)
             part = _part_of(that, entry.ratio.text, f"{wish} {entry.expect.text}", words, picture)
-            seen = [row.ensemble for row in drawn if row.ensemble]
-            moved = any(kind_of(*pair, exact=exact) is Difference.MARKED for pair in pairwise(seen))
+            moved = any(_moved(entry.ratio, *pair) for pair in pairwise(seen))
             turned = len({word for _, word, _ in words if word != NOT_RUN}) > 1
             parts.append(part | {"change": 2 * turned + moved})
     return sorted(parts, key=lambda part: (-part["change"], part["severity"]))
+
+
+def _moved(ratio: Ratio, before: tuple[JudgedRun, Judgement], after: tuple[JudgedRun, Judgement]) -> bool:
+    (left, first), (right, second) = before, after
+    cells, precision = (left.verdict.cells, right.verdict.cells), precision_of(left.run, right.run)
+    return claim_difference(ratio, first, second, cells, precision).marked
 
 
 def _part_of(that: str, ratio: str, expect: str, words: Sequence[tuple[str, str, str]], drawn: object) -> Values:
@@ -87,19 +95,22 @@ def compared(
     rows: Sequence[Row], metric: str = SHOWN_METRIC, show: Callable[[float], str] = figure
 ) -> Iterator[Values]:
     """A metric of every measured role: for each row the median, the range and the change from the first row with it."""
-    exact = _newest(rows).timing.exact
     names = dict.fromkeys((seen.arm, seen.load, seen.role) for _, run in rows if run for seen in run.verdict.measured)
     for arm, load, role in names:
-        ensembles = [ensemble_of(run.verdict.cells if run else (), arm, (load, role, metric)) for _, run in rows]
         cells, first = [], None
-        for ensemble in ensembles:
-            if ensemble is None:
+        for _, run in rows:
+            ensemble = ensemble_of(run.verdict.cells, arm, (load, role, metric)) if run else None
+            if run is None or ensemble is None:
                 cells.append((_NOTHING, "", ""))
                 continue
             low, high = show(ensemble.low), show(ensemble.high)
-            change = against(ensemble, first, exact=exact) if first else ""
+            change = ""
+            if first:
+                sides = first.verdict.cells, run.verdict.cells
+                precision = precision_of(first.run, run.run)
+                change = change_words(figure_difference(ArmFigure(arm, load, role, metric), *sides, precision))
             cells.append((show(ensemble.median), "" if low == high else f"{low} .. {high}", change))
-            first = first or ensemble
+            first = first or run
         if first:
             yield {"arm": arm, "load": load, "role": role, "cells": cells}
 
@@ -115,7 +126,7 @@ def set_page(collection: Collection) -> str:
     return render(
         "set.html",
         legend=LEGEND,
-        marked=f"Differences of {100 * LARGE.share:g} % or more are marked: {LARGE.because}.",
+        marked=f"Differences of more than {100 * LARGE.share:g} % are marked: {LARGE.because}.",
         collection=collection,
         rows=list(heat_rows(collection)),
         near=f"{100 * NEAR:g} %",

@@ -2,19 +2,17 @@
 """From the measured kernels of a sweep to lines of values, and the neighbours between which a line changes. Pure."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import prod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from harness.judge.cells import Ensemble
-from harness.judge.thresholds import LARGE, SINGLE, single_share
+from harness.judge.difference import ArmFigure, Difference, Precision
 from harness.scenario.model import Bound, Status
 from harness.scenario.ratio import FIGURE
-from harness.scenario.registry import COUNTED, GUEST, FigureKey, figure_of, on_several_cpus
+from harness.scenario.registry import COUNTED, GUEST, figure_of, on_several_cpus
 from harness.studies.timeline.sweep import KernelPoint, Sweep
 
 METRICS = ("iops", "cpu.per_io", *COUNTED)
-_JUDGED = (Status.PASS, Status.FAIL)
 
 
 @dataclass(frozen=True)
@@ -22,8 +20,7 @@ class TimelineRow:
     """One claim (``bound`` is what it expects) or one figure over kernels, by their places.
 
     ``arm`` is empty for a claim, ``name`` its sentence; ``statuses`` are those of a claim, ``unit`` that of a figure.
-    ``alone`` is the share by which two values of one seed must differ, by place: what two boots of the kind of figure
-    do.
+    ``figures`` are those that it consists of, ``points`` the kernels.
     """
 
     name: str
@@ -32,7 +29,9 @@ class TimelineRow:
     bound: Bound | None = None
     statuses: Mapping[int, Status] | None = None
     unit: str = ""
-    alone: Mapping[int, float] = field(default_factory=dict)
+    figures: tuple[ArmFigure, ...] = ()
+    points: Mapping[int, KernelPoint] = field(default_factory=dict)
+    exact: bool = True
 
     @property
     def title(self) -> str:
@@ -40,6 +39,14 @@ class TimelineRow:
 
     def status(self, place: int) -> Status | None:
         return self.statuses.get(place) if self.statuses is not None else None
+
+    def difference(self, before: int, after: int) -> Difference:
+        """Between two places."""
+        sides = [self.points[place] for place in (before, after) if place in self.points]
+        alike = len({each.kernel.build or each.kernel.digest for each in sides}) == 1
+        null = Precision(self.exact, alike).evidence(self.figures, *(each.verdict.cells for each in sides))
+        statuses = self.status(before), self.status(after)
+        return Difference(self.values.get(before), self.values.get(after), self.exact, null, statuses=statuses)
 
 
 @dataclass(frozen=True)
@@ -53,8 +60,7 @@ class ReleaseChange:
     @property
     def share(self) -> float | None:
         """None where a value is zero or missing."""
-        first, second = self.line.values.get(self.before), self.line.values.get(self.after)
-        return second.median / first.median - 1 if first and second and first.median else None
+        return self.line.difference(self.before, self.after).share
 
     @property
     def turned(self) -> bool:
@@ -67,7 +73,7 @@ def lines(sweep: Sweep, metrics: Sequence[str] = METRICS, *, summed: bool = Fals
 
     ``summed``: of counts of several CPUs only those of all, for which role's I/Os share a line or a lock is chance.
     """
-    return (*_claims(sweep), *_figures(sweep.points, metrics, summed=summed))
+    return (*_claims(sweep), *_figures(sweep, metrics, summed=summed))
 
 
 def changes(rows: Sequence[TimelineRow], places: Sequence[int]) -> tuple[ReleaseChange, ...]:
@@ -77,27 +83,9 @@ def changes(rows: Sequence[TimelineRow], places: Sequence[int]) -> tuple[Release
 
 
 def differs(line: TimelineRow, before: int, after: int) -> bool:
-    """Whether a claim turned, or the seeds' ranges are apart and the medians too by more than the threshold."""
-    statuses = {line.status(before), line.status(after)}
-    if len(statuses) == len(_JUDGED) and statuses == set(_JUDGED):
-        return True
-    first, second = line.values.get(before), line.values.get(after)
-    if first is None or second is None or not first.separate_from(second):
-        return False
-    least = LARGE.share
-    if min(len(first.values), len(second.values)) == 1:
-        least = max(line.alone.get(place, SINGLE - 1) for place in (before, after))
-    low, high = sorted((first.median, second.median))
-    return high > (1 + least) * low
-
-
-def _alone(points: Mapping[int, KernelPoint], figures: Iterable[tuple[str, FigureKey]]) -> dict[int, float]:
-    """What two boots of a product of these figures, each of an arm, differ by, by place."""
-    shares: dict[int, float] = {}
-    for place, point in points.items():
-        by_arm = {cell.arm: cell.figures for cell in point.verdict.cells if cell.figures}
-        shares[place] = prod(1 + single_share(key, by_arm.get(arm, {})) for arm, key in figures) - 1
-    return shares
+    """Whether a claim turned, or the values differ as ``blklab compare`` marks them."""
+    change = line.difference(before, after)
+    return change.turned or change.marked
 
 
 def _claims(sweep: Sweep) -> Iterator[TimelineRow]:
@@ -110,14 +98,15 @@ def _claims(sweep: Sweep) -> Iterator[TimelineRow]:
                     statuses[place] = seen.judgement.status
                     if seen.judgement.ensemble is not None:
                         values[place] = seen.judgement.ensemble
-        alone = _alone(sweep.points, [(side.arm, side.key) for side in claim.ratio.operands if side.kind == FIGURE])
-        yield TimelineRow(claim.that, values, "", claim.expect, statuses, alone=alone)
+        figures = tuple(ArmFigure(*operand.path) for operand in claim.ratio.operands if operand.kind == FIGURE)
+        row = TimelineRow(claim.that, values, "", claim.expect, statuses, figures=figures, points=sweep.points)
+        yield replace(row, exact=sweep.exact)
 
 
-def _figures(points: Mapping[int, KernelPoint], metrics: Sequence[str], *, summed: bool) -> Iterator[TimelineRow]:
+def _figures(sweep: Sweep, metrics: Sequence[str], *, summed: bool) -> Iterator[TimelineRow]:
     """A figure that all roles of a load share (such as cpu.per_io) is one line, named without a role."""
     figures: dict[tuple[str, str, str], dict[str, dict[int, dict[int, float]]]] = {}
-    for place, point in points.items():
+    for place, point in sweep.points.items():
         for cell in point.verdict.cells:
             for (load, role, metric), value in cell.figures.items():
                 part = role != GUEST and GUEST in figure_of(role, metric).held_by
@@ -127,8 +116,11 @@ def _figures(points: Mapping[int, KernelPoint], metrics: Sequence[str], *, summe
     for (arm, load, metric), roles in figures.items():
         first = next(iter(roles.values()))
         shared = len(roles) > 1 and all(values == first for values in roles.values())
-        alone = _alone(points, [(arm, (load, next(iter(roles)), metric))])
+        figure = ArmFigure(arm, load, next(iter(roles)), metric)
         for role, by_place in {"": first}.items() if shared else roles.items():
             name = ".".join(filter(None, (load, role, metric)))
             values = {place: Ensemble(by_seed) for place, by_seed in by_place.items()}
-            yield TimelineRow(name, values, arm, unit=figure_of(next(iter(roles)), metric).unit, alone=alone)
+            row = TimelineRow(
+                name, values, arm, unit=figure_of(figure.role, metric).unit, figures=(figure,), points=sweep.points
+            )
+            yield replace(row, exact=sweep.exact)

@@ -45,6 +45,11 @@ class Sweep:
     missing: Mapping[int, str] = field(default_factory=dict)
 
     @property
+    def exact(self) -> bool:
+        """Whether it is measured under the virtual clock."""
+        return self.scenario.timing.exact
+
+    @property
     def skipped(self) -> tuple[int, ...]:
         """Places that were not measured although nothing is known to be missing."""
         return tuple(place for place in range(len(self.specs)) if place not in {*self.points, *self.missing})

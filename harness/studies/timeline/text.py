@@ -169,6 +169,5 @@ def seeds(timeline: Timeline) -> str:
     points = timeline.sweep.measured
     count = max((len(point.verdict.seeds) for point in points), default=0)
     if count == 1:
-        least = f"{100 * LARGE.share:.0f} %, and more than two boots of its kind of figure differ by"
-        return f"1: a change is more than {least} (docs/results/thresholds.md)"
+        return "1: a change is more than two boots of its kind of figure differ by (docs/results/thresholds.md)"
     return f"{count}: a change is more than {100 * LARGE.share:.0f} %, and the ranges do not overlap"

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The one rule by which two sides differ, figure by figure or claim by claim. Pure.
+
+A difference is real only where the ensembles are apart, and marked only where it is also larger than ``LARGE``, or
+than what layout alone moves that kind of figure between builds of one configuration. Single values say nothing on the
+wall clock; under the virtual clock they differ where they are further apart than any two boots of that kind of figure,
+or by ``SINGLE`` where its kind has no null pairs. Sizes are relative to the smaller side, so the rule is symmetric.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import NamedTuple
+
+from harness.judge.cells import CellResult, Ensemble, compared, ensemble_of
+from harness.judge.claims import Judgement
+from harness.judge.thresholds import LARGE, SINGLE, NullEvidence, evidence, kind, product, widest
+from harness.scenario.model import Ratio, Status
+from harness.scenario.ratio import BASELINE, FIGURE
+from harness.scenario.registry import FigureKey
+
+LEAST_SEEDS = 2
+
+
+class ArmFigure(NamedTuple):
+    """A figure of an arm."""
+
+    arm: str
+    load: str
+    role: str
+    metric: str
+
+    @property
+    def key(self) -> FigureKey:
+        return self.load, self.role, self.metric
+
+
+_NO_FIGURE = ArmFigure("", "", "", "")
+_JUDGED = {Status.PASS, Status.FAIL}
+
+
+class Mark(Enum):
+    """NONE: the ensembles overlap. REAL: they are apart. MARKED: and by more than the threshold. UNKNOWN: too few
+    seeds to tell."""
+
+    NONE = auto()
+    REAL = auto()
+    MARKED = auto()
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How exactly two sides compare. ``exact``: under the virtual clock. ``alike``: kernels of one configuration and
+    compiler, or one kernel. ``known`` is the null evidence by kind of figure.
+    """
+
+    exact: bool = False
+    alike: bool = False
+    known: Mapping[str, NullEvidence] = field(default_factory=evidence)
+
+    def evidence(self, figures: Iterable[ArmFigure], *sides: Sequence[CellResult]) -> NullEvidence | None:
+        """That of a product or quotient of figures: for each the widest of its kinds on the sides.
+
+        None on the wall clock and where no kind is known.
+        """
+        factors = [widest(self.known.get(name) for name in _kinds(figure, sides)) for figure in figures]
+        if not self.exact or not any(factors):
+            return None
+        together = product(factors)
+        return together if self.alike else together.between_configurations()
+
+
+def _kinds(figure: ArmFigure, sides: Sequence[Sequence[CellResult]]) -> Iterator[str]:
+    for cells in sides:
+        figures = next((cell.figures for cell in cells if cell.arm == figure.arm and cell.figures), {})
+        yield kind(figure.key, figures)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A figure or a claim on two sides; a side is None where it was not measured, and ``reason`` says why.
+
+    ``evidence`` is that of the kind of figure, where it applies. ``statuses`` are those of a claim, which has no
+    ``figure`` of its own.
+    """
+
+    before: Ensemble | None
+    after: Ensemble | None
+    exact: bool = False
+    evidence: NullEvidence | None = None
+    figure: ArmFigure = _NO_FIGURE
+    reason: str = ""
+    statuses: tuple[Status | None, Status | None] = (None, None)
+
+    @property
+    def turned(self) -> bool:
+        """Whether a claim that held fails, or the reverse."""
+        return {*self.statuses} == _JUDGED
+
+    @property
+    def share(self) -> float | None:
+        """The relative change of the median, from before to after; None from zero."""
+        if self.before is None or self.after is None or not self.before.median:
+            return None
+        return self.after.median / self.before.median - 1
+
+    @property
+    def size(self) -> float:
+        """The distance of the medians, relative to the smaller one; infinite from or to zero."""
+        if self.before is None or self.after is None:
+            return 0.0
+        distance = abs(self.after.median - self.before.median)
+        smaller = min(abs(self.before.median), abs(self.after.median))
+        return distance / smaller if smaller else math.inf if distance else 0.0
+
+    @property
+    def sign(self) -> int:
+        """1 for more, -1 for less, 0 for equal medians and one side."""
+        if self.before is None or self.after is None:
+            return 0
+        return (self.after.median > self.before.median) - (self.after.median < self.before.median)
+
+    @property
+    def apart(self) -> bool:
+        """Whether no value of one side is between those of the other."""
+        return self.before is not None and self.after is not None and self.before.separate_from(self.after)
+
+    @property
+    def single(self) -> bool:
+        """Whether a side has too few seeds for a range."""
+        return any(side is not None and len(side.values) < LEAST_SEEDS for side in (self.before, self.after))
+
+    @property
+    def threshold(self) -> float:
+        """The size above which a difference is marked.
+
+        That of other layouts holds for equal seeds: other seeds read other offsets, so any two boots count.
+        """
+        if self.evidence is None:
+            return SINGLE - 1 if self.single else LARGE.share
+        seeds = [side.values.keys() for side in (self.before, self.after) if side is not None]
+        other_seeds = not self.evidence.general and seeds[:1] != seeds[1:]
+        return self.evidence.single if self.single or other_seeds else self.evidence.layout
+
+    @property
+    def mark(self) -> Mark:
+        if self.before is None or self.after is None or (self.single and not self.exact):
+            return Mark.UNKNOWN
+        larger = self.size > self.threshold
+        if self.single:
+            return Mark.MARKED if larger else Mark.UNKNOWN
+        if not self.apart:
+            return Mark.NONE
+        return Mark.MARKED if larger else Mark.REAL
+
+    @property
+    def marked(self) -> bool:
+        return self.mark is Mark.MARKED
+
+
+def compare_cells(
+    before: Sequence[CellResult], after: Sequence[CellResult], metrics: Sequence[str], precision: Precision
+) -> Iterator[Difference]:
+    """Each figure of ``metrics`` that either side has, in the order of arms and loads.
+
+    Cells that differ in more than the kernel are not compared.
+    """
+    left = compared(after, before)
+    fellows = {(cell.arm, cell.seed) for cell in left}
+    right = [cell for cell in after if (cell.arm, cell.seed) in fellows]
+    yield from compare_figures(left, right, metrics, precision)
+
+
+def compare_figures(
+    left: Sequence[CellResult], right: Sequence[CellResult], metrics: Sequence[str], precision: Precision
+) -> Iterator[Difference]:
+    """The same for cells that need not have equal seeds or jobs."""
+    every = (*right, *left)
+    for arm in dict.fromkeys(cell.arm for cell in every):
+        keys = dict.fromkeys(key for cell in every if cell.arm == arm for key in cell.figures if key[2] in metrics)
+        yield from (figure_difference(ArmFigure(arm, *key), left, right, precision) for key in keys)
+
+
+def figure_difference(
+    figure: ArmFigure, left: Sequence[CellResult], right: Sequence[CellResult], precision: Precision
+) -> Difference:
+    before, after = (ensemble_of(cells, figure.arm, figure.key) for cells in (left, right))
+    if before is None or after is None:
+        reason = next(_reasons(figure.arm, left, right), "measured on one side only")
+        return Difference(before, after, precision.exact, None, figure, reason)
+    return Difference(before, after, precision.exact, precision.evidence([figure], left, right), figure)
+
+
+def claim_difference(
+    ratio: Ratio,
+    before: Judgement | None,
+    after: Judgement | None,
+    cells: tuple[Sequence[CellResult], Sequence[CellResult]],
+    precision: Precision,
+) -> Difference:
+    """A claim on two sides, of which ``cells`` are the figures."""
+    figures = [ArmFigure(*operand.path) for operand in ratio.operands if operand.kind in (FIGURE, BASELINE)]
+    sides = (Judgement(Status.MISS, None) if side is None else side for side in (before, after))
+    (first, left), (second, right) = ((side.ensemble, side.status) for side in sides)
+    return Difference(first, second, precision.exact, precision.evidence(figures, *cells), statuses=(left, right))
+
+
+def _reasons(arm: str, *sides: Sequence[CellResult]) -> Iterator[str]:
+    for cells in sides:
+        for cell in cells:
+            if cell.arm == arm and cell.reasons:
+                yield f"{cell.status}: {'; '.join(cell.reasons)}"
