@@ -15,6 +15,7 @@ parallel := -n logical --dist loadfile --no-loadscope-reorder
 coverage := $(if $(COVERAGE),--cov --cov-report=xml --cov-report=term:skip-covered)
 
 blklab := @scripts/run blklab
+tool := scripts/run python -m tools
 named = @[ -n "$$NAME" ] || { echo "make $@: which scenario? remedy: make $@ NAME=shared-queue (make list shows the names)" >&2; exit 129; }
 
 # "##" describes a target of the first list, "##+" one of the second.
@@ -76,17 +77,17 @@ selftest:  ##+ run guests that fail on purpose: [KERNEL=]
 	$(blklab) check selftest $${KERNEL:+"--kernel=$$KERNEL"}
 
 calibrate:  ##+ measure the device models of a kernel against their closed forms: [KERNEL=] [RESULTS=]
-	$(blklab) check evidence calibration $${KERNEL:+"--kernels=$$KERNEL"} $${RESULTS:+"--results=$$RESULTS"}
+	$(blklab) check calibration $${KERNEL:+"--kernel=$$KERNEL"} $${RESULTS:+"--results=$$RESULTS"}
 
 controls:  ##+ build the mutant kernels and show which scenario detects each: [SOURCE=source:6.12] [SEEDS=] [RESULTS=]
 	@scripts/host-packages --build
-	$(blklab) check evidence controls $${SOURCE:+"--source=$$SOURCE"} $${SEEDS:+"--seeds=$$SEEDS"} $${RESULTS:+"--results=$$RESULTS"}
+	@$(tool).evidence controls $${SOURCE:+"--source=$$SOURCE"} $${SEEDS:+"--seeds=$$SEEDS"} $${RESULTS:+"--results=$$RESULTS"}
 
 zoo:  ##+ score the lab on published regressions and null pairs: [KERNELS="..."] [RESULTS=]
-	$(blklab) check evidence zoo $${KERNELS:+"--kernels=$$KERNELS"} $${RESULTS:+"--results=$$RESULTS"}
+	@$(tool).evidence zoo $${KERNELS:+"--kernels=$$KERNELS"} $${RESULTS:+"--results=$$RESULTS"}
 
 docs:  ##+ write the pages of docs/results from stored runs: [RESULTS=]
-	$(blklab) check evidence reports clocks noise --stored $${RESULTS:+"--results=$$RESULTS"}
+	@$(tool).evidence reports clocks noise --stored $${RESULTS:+"--results=$$RESULTS"}
 
 check:  ##+ check types, style, spelling, import directions and shell files
 	@scripts/run --dev scripts/check
@@ -97,7 +98,7 @@ test-all: check  ##+ check, then run every test
 	@scripts/run --dev pytest $(coverage) $(if $(COVERAGE),--cov-append) -m vm
 
 bench:  ##+ compare warm runs with cold ones and another checkout: [BASE=DIR] [KERNEL=]
-	@scripts/run --dev blklab check speed $${BASE:+"--base=$$BASE"} $${KERNEL:+"--kernel=$$KERNEL"}
+	@scripts/run --dev python -m tools.speed $${BASE:+"--base=$$BASE"} $${KERNEL:+"--kernel=$$KERNEL"}
 
 lock:  ##+ pin the newest requirements with their hashes
 	@scripts/lock

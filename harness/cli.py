@@ -8,9 +8,13 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.commands.common.parser import Parser
 
 MISUSE = 129
 LAB_BROKEN = 128
@@ -26,8 +30,8 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM or SIGHUP. It ends a command as SIGINT does: machines stop, the terminal is restored."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status of a command line.
+def main(arguments: Sequence[str] | None = None, build: "Callable[[Sequence[str]], Parser] | None" = None) -> int:
+    """The exit status of a command line, which the parser of blklab or the one that ``build`` makes reads.
 
     ``git bisect run`` reads 1 to 127 as a verdict, so every unforeseen failure, including a failed import
     and a verdict that cannot be written, is 128 or above.
@@ -35,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _open_streams()
         with _terminable():
-            code = _run(sys.argv[1:] if arguments is None else arguments)
+            code = _run(sys.argv[1:] if arguments is None else arguments, build)
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()
     except BaseException:
@@ -44,9 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run(arguments: Sequence[str], build: "Callable[[Sequence[str]], Parser] | None") -> int:
     try:
-        return _dispatch(arguments)
+        return _dispatch(arguments, build)
     except SystemExit as leaving:
         # argparse exits after --help, and rich exits with 1 when its output is closed.
         return LAB_BROKEN if leaving.code else 0
@@ -99,7 +103,7 @@ def _drop_output() -> None:
         os.dup2(nowhere, stream)
 
 
-def _dispatch(arguments: Sequence[str]) -> int:
+def _dispatch(arguments: Sequence[str], build: "Callable[[Sequence[str]], Parser] | None") -> int:
     # Imports make many objects and no garbage: looking for it takes a fifth of their time, later 20 ms of a run.
     gc.disable()
     try:
@@ -108,7 +112,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
         _check_environment()
         with escaped_output():
-            options = build_parser(arguments).parse(arguments)
+            options = (build or build_parser)(arguments).parse(arguments)
             gc.enable()
             code: int = options.execute(options)
     finally:

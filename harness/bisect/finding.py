@@ -105,7 +105,7 @@ def _warnings(commit: Commit) -> Iterator[str]:
     if models:
         yield (
             f"it changes {', '.join(models)}, which the lab's own devices use: calibrate both sides"
-            " (blklab check evidence calibration) before calling it a regression of the block layer"
+            " (blklab check calibration) before calling it a regression of the block layer"
         )
 
 

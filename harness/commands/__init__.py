@@ -26,11 +26,7 @@ class CommandWord:
 
 CHECKS = (
     CommandWord("selftest", "run guests that fail on purpose; each must end as declared", "check.selftest"),
-    CommandWord("evidence", "measure claims, regressions, device models, clocks and reports", "check.evidence"),
-    CommandWord("mutants", "score the scenarios on generated mutants of the block layer", "check.mutants"),
-    CommandWord("executed", "measure which load executes which functions of the kernel", "check.executed"),
-    CommandWord("thresholds", "measure how far layout alone moves each kind of figure", "check.thresholds"),
-    CommandWord("speed", "compare warm runs with cold ones and another checkout", "check.speed"),
+    CommandWord("calibration", "measure the device models against their closed forms", "check.calibration"),
 )
 STORES = (
     CommandWord("index", "rebuild the index of all runs; list or delete runs", "store.index"),
@@ -61,7 +57,7 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
         CommandWord("profile", "count instructions by function, of one run or between two", "profile"),
     ),
     "maintain": (
-        CommandWord("check", "test the lab: selftests, evidence, mutants, thresholds", words=CHECKS),
+        CommandWord("check", "test the lab: selftests, device models", words=CHECKS),
         CommandWord("store", "manage stored runs and the cache", words=STORES),
         CommandWord("doctor", "check this host and name what is missing", "doctor"),
     ),

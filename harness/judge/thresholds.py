@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How far layout and seeds alone move each kind of figure: the data that ``blklab check thresholds`` measures."""
+"""How far layout and seeds alone move each kind of figure: the data that ``tools/thresholds.py`` measures."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from harness.patch.coverage import Coverage, scenario_of
 from harness.patch.sources import Touched
 from harness.report.format import plural
 from harness.scenario.model import Scenario
-from harness.studies.executed import Executed, scenario_of
 from lab.kernels.mutants import Mutation
 
 
@@ -82,7 +82,7 @@ class ScenarioChoice:
 
 def choose(
     change: CodeChange,
-    executed: Executed,
+    executed: Coverage,
     scenarios: Sequence[Scenario],
     mutants: Mapping[str, Sequence[Mutation]],
 ) -> ScenarioChoice:
@@ -113,7 +113,7 @@ def choose(
 
 
 def _candidate(
-    scenario: Scenario, wanted: frozenset[str], executed: Executed, broken: tuple[str, ...]
+    scenario: Scenario, wanted: frozenset[str], executed: Coverage, broken: tuple[str, ...]
 ) -> ChosenScenario:
     loads = [functions & wanted for load, functions in executed.loads.items() if scenario_of(load) == scenario.name]
     return ChosenScenario(scenario, frozenset().union(*loads), sum(map(bool, loads)), broken)

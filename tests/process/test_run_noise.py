@@ -21,9 +21,6 @@ from harness.run.plan import Request
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Agreement, Scenario, Status
 from harness.scenario.timing import Clock
-from harness.studies.evidence.pages import agree
-from harness.studies.evidence.rows import claim_rows, clock_rows
-from harness.studies.evidence.scorer import score_clocks, score_newest
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
 from lab.kernels.release import series_of
@@ -31,6 +28,9 @@ from lab.kernels.resolve import resolve
 from lab.qemu.machine import Limits
 from lab.session import open_lab
 from tests.process.fake_lab import FakeLab
+from tools.evidence.pages import agree
+from tools.evidence.rows import claim_rows, clock_rows
+from tools.evidence.scorer import score_clocks, score_newest
 
 BOOTS = 12
 PATIENT = 600.0

@@ -9,10 +9,10 @@ from harness.judge.cells import CellResult
 from harness.judge.verdict import judge
 from harness.record.store import RunFolder
 from harness.scenario.model import Scenario
-from harness.studies.evidence.rows import EvidenceRow, Topic, claim_rows
-from harness.studies.evidence.scorer import RowScore, score_verdict
 from tests.unit.analysis_samples import AT_LEAST, SHARE, claim, scenario
 from tests.unit.store_samples import KERNEL, facts
+from tools.evidence.rows import EvidenceRow, Topic, claim_rows
+from tools.evidence.scorer import RowScore, score_verdict
 
 SOURCE = "source:6.12"
 MODEL = replace(scenario([claim()]), seeds=2)

@@ -21,7 +21,7 @@ from harness.noise import (
     stopping_rule,
 )
 from harness.scenario.model import Bound, Status
-from harness.studies.noise import Noise, RehearsalPlan, page, rehearse
+from tools.noise import Noise, RehearsalPlan, page, rehearse
 
 AT_LEAST = Bound(">= 0.9", 0.9, None)
 BETWEEN = Bound("0.98 .. 1.02", 0.98, 1.02)

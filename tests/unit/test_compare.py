@@ -20,7 +20,7 @@ from harness.record.store import load_run
 from harness.report.format import percent
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.scenario.model import Scenario
-from harness.studies.evidence.rows import TOLERANCE
+from harness.studies.calibration import TOLERANCE
 from harness.studies.timeline.text import text
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from lab.topology.model import Processors

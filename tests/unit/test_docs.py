@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.commands.common.parser import build_parser
+from harness.commands.common.parser import Parser, build_parser
 from harness.scenario.load import load_scenario
 from tests.unit.tutorial_page import PAGE, Place, Shown, shown, steady, written
+from tools.evidence.__main__ import configure
 
 CHECKOUT = Path(__file__).parents[2]
 MOST = {"README.md": 150, "CHANGELOG.md": 60}
 TOGETHER = 2800
-_FOLDERS = "docs|harness|kconfigs|lab|requirements|scenarios|scripts|tests"
+_FOLDERS = "docs|harness|kconfigs|lab|requirements|scenarios|scripts|tests|tools"
 _FILE = re.compile(rf"(?<![\w./:=-])(?:{_FOLDERS})/[\w./*-]*\w")
 _PLACEHOLDERS = re.compile(r"NAME|MUTANT|\.\.\.")
 _LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -130,17 +131,16 @@ def test_actions_have_a_version_and_scripts_are_there(checkout: Path, name: str)
 
 
 def test_the_nightly_commands_are_understood(checkout: Path) -> None:
-    parser = build_parser()
-    found = re.findall(r"scripts/run blklab (.*?)(?:\)| \|\|| >|$)", workflow(checkout, "nightly"), re.MULTILINE)
-    used = []
-    for line in found:
-        words = shlex.split(
-            line.replace("$KERNELS", "debian:6.1 debian:7.2")
-            .replace("$SCENARIOS", "shared-queue")
-            .replace("$SHARD", "2/12")
-        )
-        used.append(parser.parse(words).word)
-    assert used == ["matrix", "matrix", "report", "evidence"]
+    text = workflow(checkout, "nightly")
+    values = {"$KERNELS": "debian:6.1 debian:7.2", "$SCENARIOS": "shared-queue", "$SHARD": "2/12"}
+    for name, value in values.items():
+        text = text.replace(name, value)
+    lines = re.findall(r"scripts/run (blklab|python -m tools\.evidence) (.*?)(?:\)| \|\|| >|$)", text, re.MULTILINE)
+    product, tool = build_parser(), Parser()
+    configure(tool)
+    used = [(tool if "tools" in program else product).parse(shlex.split(words)) for program, words in lines]
+    assert [options.word for options in used if "word" in options] == ["matrix", "matrix", "report"]
+    assert [options.names for options in used if "word" not in options] == [["clocks"]]
 
 
 def test_jobs_wait_for_those_whose_results_they_read(checkout: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Pages of evidence: their tables, what is wrong, and the exit status; the note on device models in a report."""
+"""Pages of evidence: their tables, what is wrong, and the exit status."""
 
 import re
 from collections.abc import Sequence
@@ -9,32 +9,26 @@ from pathlib import Path
 import pytest
 
 from harness.base.checkout import PAGES
-from harness.cli import main
 from harness.judge.cells import Ensemble
 from harness.judge.claims import Judgement
 from harness.judge.verdict import judge, verdict_document
-from harness.record.judging import judge_run
-from harness.record.store import Store
 from harness.report import markdown
-from harness.scenario.model import Bound, Reproduction, Source, Status
-from harness.studies.calibration import note, sentence
-from harness.studies.evidence.pages import (
-    agree,
-    calibration_page,
-    clocks_page,
-    controls_page,
-    is_sound,
-    reports_page,
-    worst_code,
-)
-from harness.studies.evidence.prefaces import PREFACES
-from harness.studies.evidence.regressions import zoo_page
-from harness.studies.evidence.rows import FACTORS, EvidenceRow, RowSide, Topic, claim_rows, report_rows
-from harness.studies.evidence.scorer import NullPair, RowScore, score_run
+from harness.scenario.model import Reproduction, Source, Status
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
 from tests.unit.analysis_samples import AT_MOST, SHARE, cells, claim, control, ratio, scenario
 from tests.unit.evidence_samples import MODEL, SOURCE, STARVED, changed, rows_of, scores_of
-from tests.unit.store_samples import boot_all, new_run
+from tools.evidence.__main__ import main
+from tools.evidence.pages import (
+    agree,
+    clocks_page,
+    controls_page,
+    reports_page,
+    worst_code,
+)
+from tools.evidence.prefaces import PREFACES
+from tools.evidence.rows import FACTORS, EvidenceRow, RowSide, Topic, claim_rows, report_rows
+from tools.evidence.scorer import NullPair, RowScore
+from tools.evidence.zoo import zoo_page
 
 
 def on(row: EvidenceRow, release: str, *together: float, mutant: str = "") -> list[RowScore]:
@@ -69,7 +63,7 @@ def test_the_zoo_shows_sides_publications_and_what_surprises() -> None:
     assert "| sample | 6.1 | 2 + 2 | starved | the share is kept | 3 | none.together.fast.iops |" in lines
     assert "## Out of scope\n\n- [a lock](https://x): one CPU" in page.text
     assert "Changes" not in page.text
-    assert lines[-1].endswith("`blklab check evidence zoo --seeds 1` measures what is missing.")
+    assert lines[-1].endswith("`scripts/run --dev python -m tools.evidence zoo --seeds 1` measures what is missing.")
     assert page.code == EXIT_LAB_BROKEN
     assert zoo_page([row], scores[:1]).code == EXIT_PASS
     assert zoo_page([row], [scores[3]]).code == EXIT_CANNOT_JUDGE
@@ -155,9 +149,11 @@ def test_reports_come_together_and_kernels_say_how_they_were_had() -> None:
     assert "6.1.1-amd64 (1 to 2 seeds)" in reports_page([once, twice]).text
     sample = replace(once.row, scenario=replace(once.row.scenario, seeds=2))
     fewer = reports_page([replace(once, row=sample)]).text
-    assert "`blklab check evidence reports --seeds 1` measures" in fewer
+    assert "`scripts/run --dev python -m tools.evidence reports --seeds 1` measures" in fewer
     same = replace(sample, scenario=replace(sample.scenario, seeds=1))
-    assert "`blklab check evidence reports` measures" in reports_page([replace(once, row=same)]).text
+    assert (
+        "`scripts/run --dev python -m tools.evidence reports` measures" in reports_page([replace(once, row=same)]).text
+    )
 
 
 def test_a_report_shows_how_far_a_ratio_moves_with_what_was_fitted() -> None:
@@ -179,7 +175,7 @@ def test_a_reproduction_is_shown_and_never_counted() -> None:
 
 def test_without_runs_there_is_no_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "page.md"
-    assert main(["check", "evidence", "reports", "--results", str(tmp_path), "--out", str(out)]) == EXIT_MISUSE
+    assert main(["reports", "--results", str(tmp_path), "--out", str(out)]) == EXIT_MISUSE
     assert "reports: not written: no run is stored" in capsys.readouterr().err
     assert not out.exists()
 
@@ -227,49 +223,6 @@ def test_a_difference_of_the_clocks_needs_its_reason_and_each_claim_has_its_inte
     assert "| sample | the share is kept | 6.1.1-amd64 | 0.9000, 1 boot: too few | >= 0.9 |" in page.text
 
 
-TOGETHER = ratio("none.together.fast.iops", "bound.none.together.fast.iops")
-CALIBRATED = scenario([claim(Bound("0.95 .. 1.05", 0.95, 1.05), TOGETHER), claim()], [control()], ["none", "red"])
-
-
-def test_a_model_is_shown_with_its_closed_form_and_error(tmp_path: Path) -> None:
-    """32 of 64 tags, 4 ms each: 8,000 IOPS."""
-    run = new_run(tmp_path, CALIBRATED, seeds=1)
-    boot_all(run, {"none": 7199.0, "red": 5.0})
-    page = calibration_page(score_run([row for row in claim_rows(CALIBRATED) if row.is_model], run))
-    assert "| the share is kept | 8,000 | **7,200, -10.00 %** |" in page.text
-    assert page.wrong == ("the share is kept on 6.1.0-18-amd64: off by -10.00 %",)
-    assert page.code == EXIT_FAIL
-
-
-@pytest.mark.parametrize(("share", "sound"), [(0.949, False), (0.951, True), (1.049, True), (1.051, False)])
-def test_a_model_is_sound_within_five_per_cent_either_way(share: float, sound: bool) -> None:
-    assert is_sound(Ensemble({1: share})) is sound
-    assert not is_sound(None)
-
-
-def test_a_report_names_models_that_are_off_or_were_not_measured() -> None:
-    command = "blklab check evidence calibration --kernels debian:6.1"
-    assert sentence({}, "debian:6.1") == f"not calibrated on this kernel ({command})"
-    assert "within 1.0 % of their closed forms" in sentence({"quick": -0.01}, "debian:6.1")
-    text = sentence({"quick": 0.0, "slow": -0.07, "lost": "no module x"}, "debian:6.1")
-    assert 'the model "slow" is off by -7.0 %; the model "lost" could not be measured (no module x)' in text
-    assert command in text
-
-
-def test_a_run_finds_the_calibration_of_its_kernel_and_qemu(tmp_path: Path) -> None:
-    run = new_run(tmp_path, CALIBRATED, seeds=1)
-    boot_all(run, {"none": 8000.0, "red": 5.0})
-    assert note(tmp_path, run).startswith("not calibrated on this kernel")
-    made = new_run(tmp_path / "calibration", CALIBRATED, seeds=1)
-    boot_all(made, {"none": 7199.0, "red": 5.0})
-    made.finish(judge_run(made), elapsed=1.0)
-    assert 'the model "the share is kept" is off by -10.0 %' in note(tmp_path, run)
-    assert note(tmp_path / "calibration", made) == "", "a calibration says nothing of itself"
-    assert Store(tmp_path / "calibration").runs(CALIBRATED.name)
-    for facts in (replace(run.facts, qemu="other"), replace(run.facts, kernel=replace(run.facts.kernel, digest="x"))):
-        assert note(tmp_path, replace(run, facts=facts)).startswith("not calibrated on this kernel")
-
-
 @pytest.mark.parametrize(
     ("codes", "code"), [([0, 0], 0), ([0, 1], 1), ([125, 0], 125), ([125, 1], 1), ([1, 128, 125], 128), ([], 0)]
 )
@@ -281,7 +234,7 @@ def test_the_worst_code_wins(codes: list[int], code: int) -> None:
 def test_a_stored_page_starts_as_its_generator_writes_it(name: str, topic: Topic) -> None:
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     title, preface = PREFACES[topic]
-    head = markdown.head(title, f"Generated from results by: blklab check evidence {topic}")
+    head = markdown.head(title, f"Generated from results by: scripts/run --dev python -m tools.evidence {topic}")
     assert text.startswith("\n".join((*head, preface)))
 
 

@@ -8,12 +8,20 @@ import pytest
 
 from harness.base.checkout import SCENARIOS
 from harness.base.plain import identity
-from harness.commands.check.evidence import choose
 from harness.scenario.load import load_scenario
-from harness.scenario.model import Agreement, Control, Reproduction, Scenario, Source
+from harness.scenario.model import Agreement, Reproduction, Scenario, Source
 from harness.scenario.registry import PER_IO
 from harness.scenario.timing import Clock
-from harness.studies.evidence.rows import (
+from lab.base.errors import InputErrors, Misuse
+from lab.kernels.mutants import catalogue
+from lab.topology.load import load_topology
+from lab.topology.model import Origin, Topology
+from lab.topology.origins import multiplied
+from tests.unit.analysis_samples import SHARE, claim, scenario
+from tests.unit.scenario_text import GOOD, load
+from tests.unit.test_topology_language import J4400
+from tools.evidence.__main__ import choose
+from tools.evidence.rows import (
     FACTORS,
     EvidenceRow,
     RowSide,
@@ -28,14 +36,6 @@ from harness.studies.evidence.rows import (
     sensitivity_rows,
     shipped_scenarios,
 )
-from lab.base.errors import InputErrors, Misuse
-from lab.kernels.mutants import catalogue
-from lab.topology.load import load_topology
-from lab.topology.model import Origin, Topology
-from lab.topology.origins import multiplied
-from tests.unit.analysis_samples import SHARE, claim, scenario
-from tests.unit.scenario_text import GOOD, load
-from tests.unit.test_topology_language import J4400
 
 VICTIM = "limited.lopsided.victim.iops / limited.solo.victim.iops"
 
@@ -52,16 +52,6 @@ def test_every_topic_has_rows_of_shipped_files(rows: tuple[EvidenceRow, ...]) ->
     for row in rows:
         named = {control.mutant for control in row.scenario.controls}
         assert not row.mutant or (row.mutant in catalogue() and row.mutant in named), row.name
-        assert row.topic is not Topic.CALIBRATION or row.ratio.left.path == (row.ratio.right or row.ratio.left).path
-
-
-def test_every_claim_of_a_calibration_is_a_model_or_that_no_block_is_bad(rows: tuple[EvidenceRow, ...]) -> None:
-    claims = [row for row in rows if row.topic is Topic.CONTROLS and row.scenario.path.parent.name == "calibration"]
-    for row in claims:
-        if row.entry is not None and not isinstance(row.entry, Control) and not row.is_model:
-            assert (row.ratio.left.path[-1], row.ratio.right) == ("verify.bad", None)
-        elif row.is_model and row.expect is not None:
-            assert (row.expect.low, row.expect.high) == (0.95, 1.05)
 
 
 def test_the_cost_of_an_io_is_measured_for_every_device_elevator_and_engine() -> None:

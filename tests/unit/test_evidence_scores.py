@@ -11,24 +11,23 @@ from harness.judge.thresholds import LEAST_ARMS, NullEvidence
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder, Store
 from harness.scenario.model import Bound, Control, KnownFailure, Scenario, Status
-from harness.studies.evidence import scorer
-from harness.studies.evidence.failures import prove_claims, score_claims, shortfalls
-from harness.studies.evidence.rows import EvidenceRow, RowSide, Topic
-from harness.studies.evidence.scorer import (
-    NOT_MEASURED,
+from lab.base.errors import CannotJudge
+from lab.base.record import Outcome
+from tests.unit.analysis_samples import AT_MOST, SHARE, cell, cells, claim, control, ratio, scenario
+from tests.unit.evidence_samples import SOURCE, STARVED, changed, rows_of, scores_of
+from tests.unit.store_samples import KERNEL, boot_all, new_run
+from tools.evidence import scorer
+from tools.evidence.failures import prove_claims, score_claims, shortfalls
+from tools.evidence.rows import EvidenceRow, RowSide, Topic
+from tools.evidence.scorer import (
     RowScore,
     null_pair,
     null_pairs,
     score,
     score_newest,
     score_zoo,
-    stored_runs,
 )
-from lab.base.errors import CannotJudge
-from lab.base.record import Outcome
-from tests.unit.analysis_samples import AT_MOST, SHARE, cell, cells, claim, control, ratio, scenario
-from tests.unit.evidence_samples import SOURCE, STARVED, changed, rows_of, scores_of
-from tests.unit.store_samples import KERNEL, boot_all, new_run
+from tools.measure import NOT_MEASURED, stored_runs
 
 LIFO = control(AT_MOST, SHARE, mutant="lifo-wake")
 ARM = control(AT_MOST, ratio("red.together.fast.iops", "red.solo.fast.iops"))

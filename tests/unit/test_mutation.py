@@ -19,13 +19,17 @@ from harness.run.bench import Bench, Run
 from harness.run.boots import Lanes, Turns
 from harness.run.events import nobody
 from harness.scenario.model import Scenario
-from harness.studies.mutation import schemata
-from harness.studies.mutation.campaign import MutantCampaign, cheap
-from harness.studies.mutation.kernel import patch_lines
-from harness.studies.mutation.page import Fate, fate, mutants_page, score_lines
-from harness.studies.mutation.places import Mutant, Operator, mutants_of
-from harness.studies.mutation.schemata import NONE, further_files, number_mutants, reached_numbers, schema
-from harness.studies.mutation.trial import (
+from lab.base.errors import CannotJudge, LabBroken
+from lab.base.record import Outcome
+from tests.unit.analysis_samples import claim, ratio, scenario
+from tests.unit.store_samples import facts, files, record
+from tools.mutation import schemata
+from tools.mutation.campaign import MutantCampaign, cheap
+from tools.mutation.kernel import patch_lines
+from tools.mutation.page import Fate, fate, mutants_page, score_lines
+from tools.mutation.places import Mutant, Operator, mutants_of
+from tools.mutation.schemata import NONE, further_files, number_mutants, reached_numbers, schema
+from tools.mutation.trial import (
     MarkedFigure,
     MutantBench,
     ReferenceArm,
@@ -35,10 +39,6 @@ from harness.studies.mutation.trial import (
     reference,
     try_mutant,
 )
-from lab.base.errors import CannotJudge, LabBroken
-from lab.base.record import Outcome
-from tests.unit.analysis_samples import claim, ratio, scenario
-from tests.unit.store_samples import facts, files, record
 
 SOURCE = b"int f(int a)\n{\n\tif (a < 2)\n\t\tg(a);\n\treturn a + 1;\n}\n"
 MUTANTS = mutants_of("block/sample.c", SOURCE)

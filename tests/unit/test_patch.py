@@ -13,6 +13,7 @@ from harness.cli import main
 from harness.commands import patch as command
 from harness.limits.load import load_scenario
 from harness.patch.base_mail import base_mail
+from harness.patch.coverage import Coverage
 from harness.patch.judgement import Effect, Outcomes, SeriesFinding, outcomes
 from harness.patch.report import LINES, exit_code, reply, summary, verdict_line
 from harness.patch.series import Branch, read_series
@@ -20,7 +21,6 @@ from harness.patch.study import MeasuredSeries, SeriesKernel, Study
 from harness.record.store import RunFolder
 from harness.run.bench import Bench
 from harness.run.plan import Request
-from harness.studies.executed import Executed
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from lab.base.units import silent
@@ -286,7 +286,7 @@ def test_a_matrix_of_what_changed(tree: Path, capsys: pytest.CaptureFixture[str]
 def observed_loads(monkeypatch: pytest.MonkeyPatch, **functions: str) -> None:
     """The list of executed functions: that of each scenario's only load."""
     loads = {f"{name.replace('_', '-')}.arm.load": frozenset(words.split()) for name, words in functions.items()}
-    monkeypatch.setattr("harness.commands.common.boots.load_executed", lambda _: Executed("6.12", {}, loads))
+    monkeypatch.setattr("harness.commands.common.boots.load_coverage", lambda _: Coverage("6.12", {}, loads))
 
 
 def test_a_changed_header_is_judged_by_what_differs_between_the_builds_of_both(

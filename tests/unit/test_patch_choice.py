@@ -3,22 +3,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from harness.base.checkout import EXECUTED
 from harness.limits.load import load_scenario
 from harness.patch.choice import ScenarioChoice, choice_lines, choose
+from harness.patch.coverage import Coverage, load_coverage
 from harness.patch.sources import PatchText, Sources, definitions
-from harness.run.bench import Bench
-from harness.run.plan import Request
 from harness.scenario.load import find_scenarios
-from harness.studies.executed import Executed, load_executed, observe, save_executed
-from lab.base.errors import LabBroken
-from lab.kernels.model import Kernel
 from lab.kernels.mutants import catalogue
-from lab.symbols import source_name
 from tests.unit.series_samples import HEADER, SOURCE, patched, small_tree
 from tests.unit.tree_samples import commit, git
 
@@ -132,7 +126,7 @@ def test_a_member_of_a_struct_counts_for_what_uses_it_and_one_in_no_text_for_wha
     found = dict(Sources(tree, "HEAD~", "HEAD").users(data, "include/linux/queue.h"))
     assert found == dict.fromkeys(users, "block/queue.c")
     assert set(PatchText((mail,)).touched().data) == {data}, "the hunk's head names the struct"
-    choice = chosen(tree, Executed("6.12", {}, {"fair-tags.a.b": frozenset(users)}), ("fair-tags",))
+    choice = chosen(tree, Coverage("6.12", {}, {"fair-tags.a.b": frozenset(users)}), ("fair-tags",))
     assert [one.scenario.name for one in choice.candidates] == ["fair-tags"]
 
 
@@ -156,7 +150,7 @@ def test_the_text_of_a_patch_tells_what_the_source_tells(tree: Path, file: str, 
 # Which scenarios that chooses
 
 
-def chosen(tree: Path, executed: Executed, names: Sequence[str]) -> ScenarioChoice:
+def chosen(tree: Path, executed: Coverage, names: Sequence[str]) -> ScenarioChoice:
     scenarios = [load_scenario(name) for name in names]
     return choose(Sources(tree, "HEAD~", "HEAD"), executed, scenarios, catalogue())
 
@@ -171,7 +165,7 @@ def test_rare_functions_come_first_and_what_none_executes_is_said(tree: Path) ->
         "fair-tags.shared.solo": frozenset({"blk_get_tag", "__get_tag"}),
         "ioprio.as-is.alone": frozenset({"other"}),
     }
-    choice = chosen(tree, Executed("6.12", {}, loads), ("waiters", "fair-tags", "ioprio"))
+    choice = chosen(tree, Coverage("6.12", {}, loads), ("waiters", "fair-tags", "ioprio"))
     assert [one.scenario.name for one in choice.candidates] == ["fair-tags"]
     assert choice.unexecuted == ("blk_timeout",)
     text = "\n".join(choice_lines(choice, 1))
@@ -179,7 +173,7 @@ def test_rare_functions_come_first_and_what_none_executes_is_said(tree: Path) ->
     assert "fair-tags: 1 load executes __get_tag" in text
     assert "not observed as they are now: waiters, fair-tags, ioprio" in text
     digests = {name: load_scenario(name).digest for name in ("waiters", "fair-tags", "ioprio")}
-    complete = chosen(tree, Executed("6.12", digests, loads), ("waiters", "fair-tags", "ioprio"))
+    complete = chosen(tree, Coverage("6.12", digests, loads), ("waiters", "fair-tags", "ioprio"))
     assert "no observed load executes: blk_timeout" in choice_lines(complete, 1)
 
 
@@ -188,7 +182,7 @@ def test_a_scenario_with_a_control_that_breaks_the_function_comes_first(tree: Pa
     commit(tree, "before")
     patched(tree, "block/mq.c", "depth < TAGS", "depth <= TAGS")
     loads = {f"{name}.arm.load": frozenset({"hctx_may_queue"}) for name in ("waiters", "fair-tags")}
-    choice = chosen(tree, Executed("6.12", {}, loads), ("waiters", "fair-tags"))
+    choice = chosen(tree, Coverage("6.12", {}, loads), ("waiters", "fair-tags"))
     assert [(one.scenario.name, one.mutants) for one in choice.candidates] == [
         ("fair-tags", ("no-fair-tags",)),
         ("waiters", ()),
@@ -196,39 +190,8 @@ def test_a_scenario_with_a_control_that_breaks_the_function_comes_first(tree: Pa
     assert "not measured, though they execute them too: waiters (--all)" in "\n".join(choice_lines(choice, 1))
 
 
-def test_the_list_of_executed_functions_survives_its_file(tmp_path: Path) -> None:
-    loads = {
-        "a.x.one": frozenset({"f", "g"}),
-        "a.x.two": frozenset({"f"}),
-        "b.y.one": frozenset({"f", "g", "h"}),
-        "c.z.none": frozenset[str](),
-    }
-    executed = Executed("6.12", {"a": "1", "b": "2"}, loads)
-    path = tmp_path / "executed.json"
-    save_executed(path, executed)
-    assert load_executed(path) == executed
-    assert load_executed(tmp_path / "absent.json") is None
-    path.write_text(path.read_text().replace('"0,2"', '"0,9"'))
-    with pytest.raises(LabBroken, match="damaged"):
-        load_executed(path)
-
-
-def test_arms_in_which_another_plugin_counts_are_not_observed() -> None:
-    counted = load_scenario("scsi-lines")
-    assert observe(cast(Bench, None), Request(counted, cast(Kernel, None))) == {}
-
-
-def test_a_scenario_that_is_observed_again_replaces_its_loads() -> None:
-    scenario = load_scenario("waiters")
-    before = Executed("6.12", {"waiters": "old"}, {"waiters.a.b": frozenset({"f"}), "other.a.b": frozenset({"g"})})
-    assert before.outdated([scenario]) == ["waiters"]
-    after = before.with_scenario(scenario, {"waiters.c.d": frozenset({"h"})})
-    assert set(after.loads) == {"waiters.c.d", "other.a.b"}
-    assert after.outdated([scenario]) == []
-
-
 def test_the_shipped_list_is_of_known_scenarios_and_knows_the_block_layer() -> None:
-    executed = load_executed(EXECUTED)
+    executed = load_coverage(EXECUTED)
     assert executed is not None
     names = {load.split(".")[0] for load in executed.loads}
     assert names <= set(find_scenarios())
@@ -238,8 +201,3 @@ def test_the_shipped_list_is_of_known_scenarios_and_knows_the_block_layer() -> N
     every = {load for load in executed.loads if "fair-tags" in load}
     assert executed.by_function["blk_mq_submit_bio"] >= every
     assert "hctx_may_queue" not in executed.by_function
-
-
-def test_copies_that_gcc_makes_have_their_function_s_name() -> None:
-    assert source_name("dd_request_merge.part.0") == "dd_request_merge"
-    assert source_name("blk_mq_submit_bio") == "blk_mq_submit_bio"

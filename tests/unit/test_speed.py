@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.check import speed
-from harness.commands.check.speed import SpeedSample
 from lab.base.errors import LabBroken
+from tools import speed
+from tools.speed import SpeedSample
 
 CHECKOUT = """\
 import json, pathlib, sys

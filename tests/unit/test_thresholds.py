@@ -37,10 +37,15 @@ from harness.report.terminal.comparison import Compared, print_comparison
 from harness.scenario.load import LAYOUT_WORD
 from harness.scenario.model import Bound, Scenario, Status
 from harness.scenario.timing import Clock
-from harness.studies import thresholds
-from harness.studies.evidence.rows import load_zoo, shipped_scenarios
-from harness.studies.evidence.scorer import Measure
-from harness.studies.thresholds import (
+from lab.kernels.mutants import catalogue
+from lab.topology.model import Processors
+from tests.unit.analysis_samples import cells as sample_cells
+from tests.unit.analysis_samples import claim, scenario
+from tests.unit.record_samples import run_of
+from tools import thresholds
+from tools.evidence.rows import load_zoo, shipped_scenarios
+from tools.measure import Measure
+from tools.thresholds import (
     MORE,
     RELINKED,
     TWICE,
@@ -54,11 +59,6 @@ from harness.studies.thresholds import (
     samples,
     threshold_page,
 )
-from lab.kernels.mutants import catalogue
-from lab.topology.model import Processors
-from tests.unit.analysis_samples import cells as sample_cells
-from tests.unit.analysis_samples import claim, scenario
-from tests.unit.record_samples import run_of
 
 SMALL = NullEvidence(layout=0.01, seeds=0.015, single=0.02, pairs=4, arms=LEAST_ARMS, where="x")
 
@@ -249,7 +249,7 @@ def test_null_pairs_on_several_cpus_are_command_lines_under_equal_seeds(monkeypa
 def test_the_page_has_a_row_for_each_kind_and_the_arms() -> None:
     kinds = {"rate, one role": SMALL, "counter": replace(SMALL, layout=0.0, arms=0, where="")}
     kinds |= {"time": replace(SMALL, layout=0.1), "latency": replace(SMALL, layout=3.6)}
-    text = threshold_page(kinds, SAMPLES, "Kernel: 6.12. QEMU 7.2", "blklab check thresholds")
+    text = threshold_page(kinds, SAMPLES, "Kernel: 6.12. QEMU 7.2", "thresholds")
     assert "| rate, one role | 4 | 3 | 1 % | 1.5 % | 2 % | 1 % | 2 % | x |" in text
     assert "| counter | 4 | 0 | 0 % | 1.5 % | 2 % | 5 % | 100 % | - |" in text
     assert ": time (10 %); latency (360 %)\n" in text and "| time |" not in text

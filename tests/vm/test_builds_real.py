@@ -45,8 +45,8 @@ def test_the_same_bytes_in_another_folder(tmp_path: Path) -> None:
 
 
 def test_a_mutant_is_seen_and_its_source_is_clean(tmp_path: Path) -> None:
-    words = ["check", "controls", "no-plug-merge", "--seeds", "1", "--results", str(tmp_path)]
-    argv = [sys.executable, "-m", "harness", *words]
+    words = ["controls", "no-plug-merge", "--seeds", "1", "--results", str(tmp_path)]
+    argv = [sys.executable, "-m", "tools.evidence", *words]
     done = subprocess.run(argv, cwd=CHECKOUT, env=dict(os.environ), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no-plug-merge" in done.stdout

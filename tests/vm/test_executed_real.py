@@ -10,10 +10,10 @@ from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host
 from harness.run.plan import Request
-from harness.studies.executed import observe
 from lab.base.cache import Cache
 from lab.kernels.resolve import resolve
 from lab.session import open_lab
+from tools.coverage import observe
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
 TWO = """\

@@ -11,6 +11,7 @@ from harness.base.checkout import EXECUTED, results_root
 from harness.commands.common.options import tell
 from harness.limits.load import load_scenario
 from harness.patch.choice import CodeChange, ScenarioChoice, choose
+from harness.patch.coverage import REMAKE, load_coverage
 from harness.record.store import RunFolder, Store
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.progress import progress
@@ -19,7 +20,6 @@ from harness.run.events import Listener
 from harness.run.plan import expand as cells
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
-from harness.studies.executed import REMAKE, load_executed
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
 from lab.kernels.debian import expand, offers
@@ -82,7 +82,7 @@ def every_scenario() -> list[Scenario]:
 
 def chosen_by(change: CodeChange, scenarios: Sequence[Scenario]) -> ScenarioChoice:
     """Those that execute what changes, by the measured list of functions. Raises LabBroken where there is none."""
-    if (executed := load_executed(EXECUTED)) is None:
+    if (executed := load_coverage(EXECUTED)) is None:
         raise LabBroken(f"there is no {EXECUTED}", remedy=REMAKE)
     return choose(change, executed, scenarios, catalogue())
 

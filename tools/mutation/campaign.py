@@ -12,9 +12,9 @@ from harness.base.files import read_json, write_json
 from harness.base.plain import from_plain, to_plain
 from harness.record.store import Store
 from harness.scenario.model import Scenario
-from harness.studies.mutation.places import Mutant
-from harness.studies.mutation.trial import MutantBench, ReferenceArm, Trial, cheapest_arms, try_mutant
 from lab.base.digest import digest_bytes
+from tools.mutation.places import Mutant
+from tools.mutation.trial import MutantBench, ReferenceArm, Trial, cheapest_arms, try_mutant
 
 SEED = 402
 """Of the held-out sample. Claims are never written for a mutant of it: the score says what claims and comparisons

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab check speed``: seconds of runs, warm, cold and by another checkout, as ratios within interleaved rounds."""
+"""Seconds of runs, warm, cold and by another checkout, as ratios within interleaved rounds."""
 
 import argparse
 import json
@@ -21,6 +21,7 @@ from harness.commands.common.several import scenarios_of
 from harness.report import markdown
 from lab.base import process
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, LabBroken, no_such_folder
+from tools.command import run_tool
 
 _ROUNDS = 5
 _WORK = ("run shared-queue", "run io-cost --arm null-blk-none")
@@ -146,3 +147,11 @@ def _run(argv: Sequence[str], checkout: Path) -> SpeedSample:
 def _cpu_of_children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_tool("speed", "Compare warm runs with cold ones and another checkout.", configure, execute, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

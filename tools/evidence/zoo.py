@@ -7,10 +7,10 @@ from itertools import pairwise
 from harness.judge.cells import Ensemble
 from harness.report import markdown
 from harness.report.format import figure, plural
-from harness.studies.evidence.pages import EvidencePage, grid, scores_by_row, table_section, write
-from harness.studies.evidence.rows import EvidenceRow, RowSide, Topic
-from harness.studies.evidence.scorer import NullPair, RowScore
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS
+from tools.evidence.pages import EvidencePage, grid, scores_by_row, table_section, write
+from tools.evidence.rows import EvidenceRow, RowSide, Topic
+from tools.evidence.scorer import NullPair, RowScore
 
 _NONE = "-"
 

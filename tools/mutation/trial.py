@@ -15,11 +15,11 @@ from harness.run.bench import Bench, Run
 from harness.run.plan import Request, expand, guest_job
 from harness.scenario.model import Scenario, Status
 from harness.scenario.registry import OF_ROLES
-from harness.studies.mutation import schemata
 from lab.base.errors import CannotJudge
 from lab.guest.steps.device import Write
 from lab.kernels.model import Kernel
 from lab.session import prepare_job
+from tools.mutation import schemata
 
 _SLOWER, _LEAST_SECONDS = 6, 30
 """A boot of a mutant may take this many times the host time of the reference, and at least these seconds."""
@@ -92,7 +92,9 @@ class MutantBench:
 
         ``limits`` are seconds of host time by arm.
         """
-        plan = self.bench.plan(Request(scenario, self.kernel, 1, tuple(arms), command=("blklab", "check", "mutants")))
+        plan = self.bench.plan(
+            Request(scenario, self.kernel, 1, tuple(arms), command=("python", "-m", "tools.mutation"))
+        )
         # As many digits for each mutant: a shorter number would take the guest fewer instructions.
         digits = f"{number:0{schemata.WIDTH}}", "0" * schemata.WIDTH
         on, off = (Write(schemata.PARAMETER, text) for text in digits)

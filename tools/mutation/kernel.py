@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.studies.mutation.places import Mutant, mutants_of
-from harness.studies.mutation.schemata import FIRST, MAKEFILE, further_files, number_mutants, schema
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge
 from lab.base.process import run
@@ -16,6 +14,8 @@ from lab.base.units import Tell
 from lab.kernels import tree
 from lab.kernels.model import Kernel
 from lab.kernels.tree import KernelSource
+from tools.mutation.places import Mutant, mutants_of
+from tools.mutation.schemata import FIRST, MAKEFILE, further_files, number_mutants, schema
 
 FILES = (
     "block/blk-mq.c",

@@ -4,11 +4,10 @@
 What a null pair shows is a false alarm: a claim or a row that differs, or a figure by more than boots of one code do.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from harness.base.plain import identity
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement, judge_claim, judge_control, judge_ratio
 from harness.judge.difference import Precision, compare_figures
@@ -16,22 +15,14 @@ from harness.judge.operands import Evidence, Unavailable, ratio_ensemble
 from harness.judge.thresholds import NullEvidence
 from harness.judge.verdict import Verdict, judge
 from harness.noise import Rule
-from harness.record.judging import Altered, judge_run, newest_runs, results_of
+from harness.record.judging import judge_run, newest_runs, results_of
 from harness.record.store import RunFolder, Store, load_run
 from harness.scenario.model import Claim, Control, Ratio, Scenario, Status
 from harness.scenario.registry import OF_ROLES
-from harness.studies.evidence.rows import EvidenceRow, RowSide, Topic, arms_of, by_scenario
-from lab.base.errors import CannotJudge, Misuse
+from lab.base.errors import CannotJudge
 from lab.kernels.release import by_release, series_of
-
-FOLDER = "controls"
-"""The folder below the results for runs of mutants and of the kernels that they are compared with."""
-NOT_MEASURED = "not measured"
-Measure = Callable[[Scenario, str, Sequence[str], int | None], RunFolder]
-"""From a scenario, a kernel's spec, arms (none: all) and seeds (None: the scenario's) to their run.
-
-Raises CannotJudge with the reason.
-"""
+from tools.evidence.rows import EvidenceRow, RowSide, Topic, arms_of, by_scenario
+from tools.measure import Measure
 
 
 @dataclass(frozen=True)
@@ -143,29 +134,6 @@ def ensemble(ratio: Ratio, scenario: Scenario, verdict: Verdict) -> Ensemble | N
     with suppress(Unavailable):
         return ratio_ensemble(ratio, evidence_of(scenario, verdict.cells), verdict.seeds)
     return None
-
-
-def stored_runs(store: Store, *, again: str) -> Measure:
-    """The newest run of the scenario as its file is today, on the kernel of the spec, with as many seeds.
-
-    Without a number of seeds one with fewer than the scenario's will do. ``again`` measures what is missing.
-    """
-
-    def measure(scenario: Scenario, spec: str, arms: Sequence[str], seeds: int | None) -> RunFolder:
-        wanted, runs = identity(scenario), list[RunFolder]()
-        for path in reversed(store.runs(scenario.name)):
-            with suppress(Misuse, Altered):
-                run = load_run(path)
-                same = run.facts.kernel.spec == spec and identity(run.scenario) == wanted
-                if same and {*(arms or scenario.arms)} <= {*run.facts.arms}:
-                    runs.append(run)
-                    if len(run.facts.seeds) >= (seeds or scenario.seeds):
-                        return run
-        if seeds is None and runs:
-            return runs[0]
-        raise CannotJudge(NOT_MEASURED, remedy=again)
-
-    return measure
 
 
 def score_newest(rows: Iterable[EvidenceRow], store: Store, *, built: bool = True) -> list[RowScore]:

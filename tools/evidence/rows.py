@@ -14,30 +14,29 @@ from harness.scenario import load, schema
 from harness.scenario.claims import parsed
 from harness.scenario.load import Refused, find_scenarios, variant
 from harness.scenario.model import Agreement, Bound, Claim, Control, Ratio, Reproduction, Scenario, is_in
-from harness.scenario.ratio import BOUND, FIGURE, ExpressionError, names_of, parse_bound, parse_ratio
+from harness.scenario.ratio import ExpressionError, names_of, parse_bound, parse_ratio
+from harness.studies.calibration import CALIBRATION
 from lab.base.errors import InputErrors, Misuse
 from lab.kernels.release import RANGE_PATTERN, RangeError, parse_range
 from lab.topology.limits import refusals
 from lab.topology.origins import multiplied
 from lab.yaml.fields import Choice, Field, ListOf, Number, Record, Row, Text, name_text
 from lab.yaml.strict import Broken, Problems, nearest, parse, read_bytes, shown_path
+from tools.command import command
 
 T = TypeVar("T")
 FACTORS = (0.8, 1.0, 1.25)
 """What a fitted parameter is multiplied by."""
-CALIBRATION, WALL, ROWS = "calibration", "wall", "evidence"
+WALL, ROWS = "wall", "evidence"
 """Folders of the scenarios."""
-COMMAND = "blklab check evidence"
-TOLERANCE = 0.05
-"""How far a device model may be off its closed form."""
+COMMAND = command("evidence")
 
 
 class Topic(StrEnum):
-    """What a row is evidence of; the words of ``blklab check evidence``. NOISE has no rows."""
+    """What a row is evidence of; the words of ``tools.evidence``. NOISE has no rows."""
 
     CONTROLS = "controls"
     ZOO = "zoo"
-    CALIBRATION = "calibration"
     CLOCKS = "clocks"
     SENSITIVITY = "sensitivity"
     REPORTS = "reports"
@@ -95,13 +94,6 @@ class EvidenceRow:
     def ratios(self) -> tuple[Ratio, ...]:
         """Those of ``scenario``."""
         return (self.ratio,) if self.figure is None or self.twin else (self.ratio, self.figure)
-
-    @property
-    def is_model(self) -> bool:
-        """Whether it is a claim that compares a device model with its closed form: a figure over a bound."""
-        if not isinstance(self.entry, Claim):
-            return False
-        return self.ratio.left.kind == FIGURE and self.ratio.right is not None and self.ratio.right.kind == BOUND
 
 
 def arms_of(rows: Sequence[EvidenceRow]) -> tuple[str, ...]:
@@ -215,9 +207,6 @@ def load_rows(search: Path) -> tuple[EvidenceRow, ...]:
     rows = [row for scenario in scenarios for row in claim_rows(scenario)]
     rows += load_zoo(search)
     for scenario in scenarios:
-        if scenario.path.parent.name == CALIBRATION:
-            models = [row for row in claim_rows(scenario) if row.is_model]
-            rows += [replace(row, topic=Topic.CALIBRATION) for row in models]
         rows += [*clock_rows(scenario, search), *report_rows(scenario), *sensitivity_rows(scenario)]
     return tuple(rows)
 

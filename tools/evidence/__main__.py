@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab check evidence``: rows measured and written: claims, regressions, device models, clocks, field reports."""
+"""Rows measured and written: claims, regressions, device models, clocks, field reports."""
 
 import argparse
 import sys
@@ -13,18 +13,19 @@ from rich.markdown import Markdown
 from harness.base.checkout import PAGES, SCENARIOS, results_root
 from harness.commands.common import options as shared
 from harness.commands.common.boots import specs
-from harness.commands.common.measuring import FURTHER, add_source, measuring
 from harness.commands.matrix import KERNELS
 from harness.judge.thresholds import evidence
 from harness.record.store import Store
 from harness.report.terminal.printing import console_of
-from harness.studies import noise
-from harness.studies.evidence import pages
-from harness.studies.evidence.failures import score_claims
-from harness.studies.evidence.pages import EvidencePage, worst_code
-from harness.studies.evidence.regressions import zoo_page
-from harness.studies.evidence.rows import (
-    CALIBRATION,
+from lab.base.cache import Cache
+from lab.base.errors import Misuse
+from lab.yaml.strict import names, nearest, quoted
+from tools import noise
+from tools.command import FURTHER, add_source, run_tool
+from tools.evidence import pages
+from tools.evidence.failures import score_claims
+from tools.evidence.pages import EvidencePage, worst_code
+from tools.evidence.rows import (
     COMMAND,
     EvidenceRow,
     Topic,
@@ -32,9 +33,7 @@ from harness.studies.evidence.rows import (
     load_out_of_scope,
     load_rows,
 )
-from harness.studies.evidence.scorer import (
-    FOLDER,
-    Measure,
+from tools.evidence.scorer import (
     RowScore,
     null_pairs,
     score,
@@ -42,10 +41,9 @@ from harness.studies.evidence.scorer import (
     score_newest,
     score_zoo,
 )
-from harness.studies.noise import RehearsalPlan
-from lab.base.cache import Cache
-from lab.base.errors import Misuse
-from lab.yaml.strict import names, nearest, quoted
+from tools.evidence.zoo import zoo_page
+from tools.measure import FOLDER, Measure, measuring
+from tools.noise import RehearsalPlan
 
 _KINDS = ("tree:", "source:")
 _PAGES = {Topic.REPORTS: PAGES / "field-reports.md", Topic.ZOO: PAGES / "zoo.md"}
@@ -63,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--kernels",
         metavar="SPECS",
         help=f"kernels (default for zoo: {KERNELS}; for what the source leaves open of controls: {FURTHER};"
-        " for calibration and sensitivity: $KERNEL or distro; others show what is stored)",
+        " for sensitivity: $KERNEL or distro; others show what is stored)",
     )
     add_source(parser)
     shared.add_seeds(parser)
@@ -162,8 +160,7 @@ def _page(topic: Topic, rows: _Rows, options: argparse.Namespace) -> EvidencePag
             return pages.clocks_page(scores, score_newest(wall, store, built=False))
         case Topic.REPORTS:
             return pages.reports_page(scores, score_newest(rows[Topic.SENSITIVITY], store))
-    write = pages.calibration_page if topic is Topic.CALIBRATION else pages.sensitivity_page
-    return write(scores)
+    return pages.sensitivity_page(scores)
 
 
 def _scores(topic: Topic, rows: Sequence[EvidenceRow], options: argparse.Namespace, store: Store) -> Sequence[RowScore]:
@@ -174,19 +171,17 @@ def _scores(topic: Topic, rows: Sequence[EvidenceRow], options: argparse.Namespa
             return score_claims(rows, options.source, kernels, _measure(options, FOLDER), options.seeds)
         case Topic.ZOO:
             return score_zoo(rows, _specs(options, KERNELS), options.source, _measure(options, FOLDER))
-        case Topic.CALIBRATION:
-            return _on_kernels(rows, options, CALIBRATION)
         case Topic.SENSITIVITY if not options.stored:
-            return _on_kernels(rows, options, "", seeds=1)
+            return _on_kernels(rows, options, seeds=1)
         case _ if options.kernels and not options.stored:
-            _on_kernels(rows, options, "", seeds=options.seeds)
+            _on_kernels(rows, options, seeds=options.seeds)
     return score_clocks(rows, store) if topic is Topic.CLOCKS else score_newest(rows, store)
 
 
 def _on_kernels(
-    rows: Sequence[EvidenceRow], options: argparse.Namespace, folder: str, *, seeds: int | None = None
+    rows: Sequence[EvidenceRow], options: argparse.Namespace, *, seeds: int | None = None
 ) -> list[RowScore]:
-    measure, wanted = _measure(options, folder), _specs(options, shared.kernel_default())
+    measure, wanted = _measure(options, ""), _specs(options, shared.kernel_default())
     return [it for spec in wanted for own in by_scenario(rows) for it in score(own, spec, measure, seeds=seeds)]
 
 
@@ -205,3 +200,12 @@ def _print(text: str) -> None:
             console_of().print(Markdown(text.partition("-->\n")[2].partition("-->\n")[2]))
         else:
             print(text, end="")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    described = "Measure claims, published regressions, both clocks and field reports, and write their pages."
+    return run_tool("evidence", described, configure, execute, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,28 +5,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement
-from harness.limits.limits import arm_bound
 from harness.noise import ERROR, Interval, interval
 from harness.record.store import RunFacts
 from harness.report import markdown
 from harness.report.format import figure, plural, reported, spread
 from harness.scenario.model import Claim, Scenario
-from harness.studies.evidence.failures import control_cells, prove_claims, shortfalls
-from harness.studies.evidence.prefaces import PREFACES
-from harness.studies.evidence.rows import COMMAND, FACTORS, TOLERANCE, EvidenceRow, Topic
-from harness.studies.evidence.scorer import RowScore
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS
 from lab.kernels.release import by_release, short_releases
+from tools.evidence.failures import control_cells, prove_claims, shortfalls
+from tools.evidence.prefaces import PREFACES
+from tools.evidence.rows import COMMAND, FACTORS, EvidenceRow, Topic
+from tools.evidence.scorer import RowScore
 
 FAR_OFF = 0.2
 """A reproduced ratio that is off by more than this share needs a reason in the scenario."""
 ROUNDING = 0.005
 """Tolerance of half a per cent where both clocks are compared, because intervals of counts have no width."""
 _NONE = "-"
-_LATENCY = "lat.mean"
-_MICROSECOND = 1000
 T = TypeVar("T")
 
 
@@ -205,53 +201,6 @@ def sensitivity_page(scores: Sequence[RowScore]) -> EvidencePage:
         for line in markdown.section(name, sensitivity_lines([score for score in scores if score.row.name == name]))
     ]
     return EvidencePage(write(Topic.SENSITIVITY, body, scores))
-
-
-def calibration_page(scores: Sequence[RowScore]) -> EvidencePage:
-    """Device models against their closed forms."""
-    rows = [((row.that, figure(_closed_form(row))), known) for row, known in scores_by_row(scores).items()]
-    off = [score for score in scores if not is_sound(score.ensemble)]
-    wrong = tuple(
-        f"{score.row.that} on {score.kernel}: "
-        + (f"off by {error_text(score.ensemble)}" if score.ensemble else f"not measured: {score.judgement.reason}")
-        for score in off
-    )
-    body = [*grid(rows, ("model", "closed form"), _model), "", *markdown.section("Off", (f"- {it}" for it in wrong))]
-    code = worst_code(score.verdict.exit_code if score.verdict else EXIT_CANNOT_JUDGE for score in scores)
-    return EvidencePage(write(Topic.CALIBRATION, body, scores), wrong, code)
-
-
-def is_sound(ratio: Ensemble | None) -> bool:
-    """Whether the median of a figure over its closed form is within TOLERANCE of 1."""
-    return ratio is not None and abs(ratio.median - 1) <= TOLERANCE
-
-
-def error_text(ratio: Ensemble) -> str:
-    return f"{100 * (ratio.median - 1):+.2f} %"
-
-
-def _closed_form(row: EvidenceRow) -> float:
-    arm, load, role, metric = (row.ratio.right or row.ratio.left).path
-    return arm_bound(row.scenario.arms[arm], row.scenario.loads[load], role, metric)
-
-
-def _model(score: RowScore) -> str:
-    """The figure, its error, and the CPU time of a request: latency beyond the closed form of one in flight."""
-    if score.ensemble is None or score.verdict is None:
-        return "**-**"
-    arm, load, role, _ = score.row.ratio.left.path
-    text = f"{figure(score.ensemble.median * _closed_form(score.row))}, {error_text(score.ensemble)}"
-    plan = score.row.scenario.loads[load]
-    latencies = [_latency(cell, load, role) for cell in score.verdict.cells if cell.arm == arm]
-    known = [latency for latency in latencies if latency is not None]
-    if plan.roles[role].iodepth == 1 and known:
-        cost = sum(known) / len(known) - arm_bound(score.row.scenario.arms[arm], plan, role, _LATENCY)
-        text += f", {cost / _MICROSECOND:.1f} us a request"
-    return text if is_sound(score.ensemble) else f"**{text}**"
-
-
-def _latency(cell: CellResult, load: str, role: str) -> float | None:
-    return cell.figures.get((load, role, _LATENCY))
 
 
 def clocks_page(scores: Sequence[RowScore], claims: Sequence[RowScore] = ()) -> EvidencePage:

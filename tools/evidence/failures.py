@@ -10,9 +10,10 @@ from harness.judge.killers import UNPROVEN, entries, killer, killers, unit_of
 from harness.judge.operands import arms_needed
 from harness.report.claims import value
 from harness.scenario.model import Claim, Control, Status, is_in
-from harness.studies.evidence.rows import EvidenceRow, arms_of, by_scenario
-from harness.studies.evidence.scorer import NOT_MEASURED, Measure, RowScore, score
 from lab.kernels.mutants import catalogue
+from tools.evidence.rows import EvidenceRow, arms_of, by_scenario
+from tools.evidence.scorer import RowScore, score
+from tools.measure import NOT_MEASURED, Measure
 
 _MUTANT, _KERNELS = "mutant ", "kernels "
 

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from harness.studies.evidence.rows import Topic
+from tools.evidence.rows import Topic
 
 PREFACES: Mapping[Topic, tuple[str, str]] = {
     Topic.CONTROLS: (
@@ -26,13 +26,6 @@ seeds: any difference is a false alarm. Its figures are judged by the rule of `b
 other seeds read other offsets, so a figure is marked where it differs by more than any two boots of one code
 ([thresholds.md](thresholds.md), measured on another kernel). A report that was declined ("Do not alarm") is good on
 every kernel.
-""",
-    ),
-    Topic.CALIBRATION: (
-        "Device models against their closed forms",
-        """\
-Each cell: the measured figure in IOPS, its error against the closed form, and with one request in flight the CPU time
-of a request (latency beyond the closed form). Bold: off by more than 5 %, or not measured.
 """,
     ),
     Topic.CLOCKS: (

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab check mutants``: generated mutants of the block layer, and which of them compare and claims detect."""
+"""Generated mutants of the block layer, and which of them compare and claims detect."""
 
 import argparse
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -12,13 +13,14 @@ from harness.commands.common.boots import bench_of, every_scenario, watched
 from harness.limits.load import load_scenario
 from harness.matrix.cluster import elsewhere
 from harness.scenario.model import Scenario
-from harness.studies.mutation.campaign import SEED, MutantCampaign, cheap
-from harness.studies.mutation.kernel import build_schemata, generate
-from harness.studies.mutation.page import fate, mutants_page, score_lines
-from harness.studies.mutation.trial import MutantBench, ReferenceArm, Trial, reference
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.packaged import DEFAULT, named_source
+from tools.command import run_tool
+from tools.mutation.campaign import SEED, MutantCampaign, cheap
+from tools.mutation.kernel import build_schemata, generate
+from tools.mutation.page import fate, mutants_page, score_lines
+from tools.mutation.trial import MutantBench, ReferenceArm, Trial, reference
 
 FOLDER, PAGE = "mutants", "mutants.md"
 _COUNT, _MOST = 100, 3
@@ -92,3 +94,12 @@ def _references(bench: MutantBench, chosen: Iterable[Scenario]) -> Iterator[Refe
             yield from reference(bench, scenario)
         except CannotJudge as error:
             shared.tell(error.message)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    described = "Score the scenarios on generated mutants of the block layer."
+    return run_tool("mutation", described, configure, execute, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

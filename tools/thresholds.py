@@ -4,26 +4,36 @@
 Whatever differs there is layout, or the seed. The largest difference of each kind of figure is its threshold.
 """
 
+import argparse
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from harness.base.checkout import PAGES, SCENARIOS
+from harness.base.files import write_json
+from harness.commands.common import options as shared
+from harness.commands.common.boots import kernel_of
 from harness.judge.cells import CellResult, Ensemble, ensemble_of
 from harness.judge.claims import layout_by_kind, margin_of
 from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble
-from harness.judge.thresholds import LARGE, LEAST_ARMS, SHORT, SHORT_WINDOWS, SINGLE, TWINS, NullEvidence, kind
+from harness.judge.thresholds import DATA, LARGE, LEAST_ARMS, SHORT, SHORT_WINDOWS, SINGLE, TWINS, NullEvidence, kind
 from harness.limits.load import load_scenario
 from harness.record.judging import results_of
 from harness.report import markdown
 from harness.report.format import percent, plural
 from harness.scenario.load import LAYOUT_WORD, in_another_layout
 from harness.scenario.model import Claim, Scenario
-from harness.studies.evidence.rows import EvidenceRow, arms_of
-from harness.studies.evidence.scorer import Measure
-from lab.base.errors import CannotJudge
+from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
+from lab.qemu.probe import find_qemu
+from lab.yaml.strict import names, nearest
+from tools.command import FURTHER, add_source, command, run_tool
+from tools.evidence.rows import EvidenceRow, arms_of, load_zoo, shipped_scenarios
+from tools.measure import FOLDER, Measure, measuring
 
+COMMAND = command("thresholds")
 SEEDS = 2
 """Of the source. Its variants have the first of them."""
 SEVERAL, SEVERAL_SEEDS, TWICE = ("debian:6.1", "debian:6.12"), 3, f"{LAYOUT_WORD} twice"
@@ -288,3 +298,54 @@ def _row(name: str, evidence: NullEvidence) -> tuple[str, ...]:
     used = evidence.usable()
     shares = (evidence.layout, evidence.seeds, evidence.single, used.layout, used.single)
     return (name, str(evidence.pairs), str(evidence.arms), *map(percent, shares), evidence.where or "-")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "scenarios",
+        nargs="*",
+        metavar="SCENARIO",
+        help="measure only these and write nothing (default: all)",
+    )
+    add_source(parser)
+    shared.add_jobs(parser)
+    shared.add_results(parser)
+
+
+def _several(scenario: Scenario) -> bool:
+    """Whether an arm has several CPUs: which of them share tags is chance, and two layouts do not bound chance."""
+    return any(arm.topology.processors.several for arm in scenario.arms.values())
+
+
+def execute(options: argparse.Namespace) -> int:
+    regressions = load_zoo(SCENARIOS)
+    known = {sample.scenario.name: sample for sample in samples(regressions, SCENARIOS)}
+    for name in options.scenarios:
+        if name not in known:
+            raise Misuse(f"thresholds do not use {name}{nearest(name, known)}", remedy=f"one of {names(known)}")
+    chosen = [known[name] for name in options.scenarios or known]
+    measure = measuring(options, FOLDER)
+    kinds = evidence_of(null_figures(measure, options.source, chosen))
+    for name, shares in kinds.items():
+        print(f"{name}: {shares.pairs} null pairs, layouts {shares.layout:.3%}, any two boots {shares.single:.3%}")
+    if options.scenarios:
+        return EXIT_PASS
+    kernel = kernel_of(options.source).release
+    virtual = [one for one in shipped_scenarios(SCENARIOS) if one.timing.exact and not _several(one)]
+    claims = claim_moves(measure, (options.source, *FURTHER.split()), virtual)
+    write_json(DATA, document(kinds, claims, kernel))
+    page = PAGES / "thresholds.md"
+    releases = ", ".join((kernel, *(kernel_of(spec).release for spec in SEVERAL)))
+    measured_on = f"Kernels: {releases}. QEMU {find_qemu().version_text}"
+    text = threshold_page(kinds, chosen, measured_on, COMMAND)
+    shared.write_page(page, text)
+    shared.tell(f"thresholds of {len(kinds)} kinds of figures written to {DATA.name} and {page}")
+    return EXIT_PASS
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_tool("thresholds", "Measure how far layout moves each kind of figure.", configure, execute, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.studies.mutation.places import Mutant
+from tools.mutation.places import Mutant
 
 PARAMETER = "/sys/module/blklab_mutants/parameters/number"
 REACHED = "blklab_mutants: reached "

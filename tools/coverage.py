@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Measures which load of which scenario executes which functions of the kernel; writes scenarios/executed.json."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.base.checkout import EXECUTED
+from harness.base.files import write_atomic
+from harness.commands.common.boots import bench_of, every_scenario, kernel_of
+from harness.commands.common.options import add_arms, add_jobs, add_results, kernel_spec, tell
+from harness.limits.load import load_scenario
+from harness.patch.coverage import REMAKE, SCHEMA, Coverage, Loads, load_coverage, scenario_of
+from harness.profile.model import DEVICE_MODELS
+from harness.run.bench import Bench
+from harness.run.plan import Request, expand, guest_job
+from harness.scenario.model import Scenario
+from lab.base.errors import EXIT_PASS, CannotJudge
+from lab.base.record import Outcome
+from lab.kernels.packaged import DEFAULT
+from lab.observers import executed, executed_functions, loaded_modules
+from lab.symbols import image_symbols, twin_symbols
+from tools.command import run_tool
+
+
+def observe(bench: Bench, request: Request) -> Loads:
+    """Boot every arm of the request once and return what its loads execute, without arms that this kernel cannot run.
+
+    Arms in which another plugin counts (several CPUs) are left out: QEMU would have to load both. Raises what a run and
+    a profile raise.
+    """
+    scenario = request.scenario
+    named = request.arms or tuple(scenario.arms)
+    arms = tuple(name for name in named if not scenario.arms[name].topology.processors.observed)
+    if not arms:
+        return {}
+    plan = bench.plan(replace(request, seeds=1, arms=arms))
+    plan = replace(plan, jobs={cell: executed(bench.lab, prepared) for cell, prepared in plan.jobs.items()})
+    run = bench.run(plan).folder
+    jobs = {arm.name: guest_job(scenario, arm, seed) for arm, seed in expand(scenario, 1)}
+    found: dict[str, frozenset[str]] = {}
+    for cell in run.facts.cells:
+        record = None if cell.skip else run.boot(cell)
+        if record is None or record.outcome is not Outcome.BYE:
+            continue
+        prepared, arm = plan.jobs[cell.arm, cell.seed], scenario.arms[cell.arm]
+        if loaded_modules(prepared) - DEVICE_MODELS:
+            symbols = twin_symbols(bench.lab, prepared, arm.topology, jobs[cell.arm])
+        else:
+            symbols = image_symbols(bench.lab, prepared)
+        loads = executed_functions(prepared.plugin.windows(run.boot_folder(cell)), symbols)
+        found |= {f"{scenario.name}.{cell.arm}.{load}": functions for load, functions in loads.items()}
+    return found
+
+
+def with_scenario(coverage: Coverage, scenario: Scenario, loads: Loads) -> Coverage:
+    """``coverage`` with ``loads`` instead of the scenario's earlier ones."""
+    others = {load: functions for load, functions in coverage.loads.items() if scenario_of(load) != scenario.name}
+    return Coverage(coverage.kernel, {**coverage.digests, scenario.name: scenario.digest}, {**others, **loads})
+
+
+def save_coverage(path: Path, coverage: Coverage) -> None:
+    names = sorted(coverage.loads)
+    numbers = {name: number for number, name in enumerate(names)}
+    groups: dict[str, list[str]] = {}
+    for function, loads in sorted(coverage.by_function.items()):
+        groups.setdefault(_ranges(sorted(numbers[load] for load in loads)), []).append(function)
+    document = {
+        "schema": SCHEMA,
+        "made by": REMAKE,
+        "kernel": coverage.kernel,
+        "digests": dict(sorted(coverage.digests.items())),
+        "loads": names,
+        "functions": {places: " ".join(functions) for places, functions in sorted(groups.items())},
+    }
+    write_atomic(path, (json.dumps(document, indent=1) + "\n").encode())
+
+
+def _ranges(places: Sequence[int]) -> str:
+    """``0-3,7``."""
+    parts: list[list[int]] = []
+    for place in places:
+        if parts and parts[-1][-1] == place - 1:
+            parts[-1][1:] = [place]
+        else:
+            parts.append([place])
+    return ",".join("-".join(map(str, part)) for part in parts)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "scenarios", nargs="*", metavar="SCENARIO", help="only these (default: all of the virtual clock)"
+    )
+    parser.add_argument(
+        "--kernel", type=kernel_spec, default=DEFAULT, metavar="SPEC", help=f"a build from source (default: {DEFAULT})"
+    )
+    parser.add_argument("--out", type=Path, default=EXECUTED, metavar="FILE", help="default: scenarios/executed.json")
+    add_arms(parser)
+    add_jobs(parser)
+    add_results(parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    named = [load_scenario(name) for name in options.scenarios] or every_scenario()
+    bench, kernel = bench_of(options, "executed"), kernel_of(options.kernel)
+    known = load_coverage(options.out)
+    coverage = known if known and known.kernel == kernel.origin else Coverage(kernel.origin, {}, {})
+    for scenario in named:
+        try:
+            loads = observe(bench, Request(scenario, kernel, arms=tuple(options.arm)))
+        except CannotJudge as error:
+            tell(f"{scenario.name}: {error.message}")
+            continue
+        coverage = with_scenario(coverage, scenario, loads)
+        save_coverage(options.out, coverage)
+        tell(f"{scenario.name}: {len(loads)} loads, {len(frozenset().union(*loads.values()))} functions")
+    return EXIT_PASS
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    described = "Measure which load executes which functions of the kernel."
+    return run_tool("coverage", described, configure, execute, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
