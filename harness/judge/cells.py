@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, geometric_mean
 
-from harness.metrics.figures import figures_of
-from harness.metrics.node import MeasurementError
-from harness.metrics.readback import overridden, refused
+from harness.figures.boot import MeasurementError
+from harness.figures.read import figures_of
+from harness.figures.readback import overridden, refused
 from harness.scenario.model import Arm, Bound, Load, Status
 from harness.scenario.registry import FigureKey, Figures
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS

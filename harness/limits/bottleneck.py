@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
+from harness.figures.samples import LoadUse, mean_use
 from harness.limits.elements import DELIVERED, QUEUES, Element, ElementKind, elements
 from harness.limits.limits import shares_of_bound
-from harness.metrics.occupancy import LoadUse, mean_use
 from harness.scenario.model import Arm, Load
 from lab.base.errors import Misuse
 from lab.topology.limits import refusals

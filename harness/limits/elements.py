@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
 
+from harness.figures.samples import Held, LoadUse
 from harness.limits.limits import fair_share, share_of_reads
-from harness.metrics.occupancy import Held, LoadUse
 from harness.scenario.model import Arm, Load, Role
 from lab.topology.limits import driver_of, effective_iops
 from lab.topology.model import OWN_REQUESTS, Disk, Link, StackKind, Topology

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.files import read_json, write_json, writing
-from harness.metrics.figures import figures_of
-from harness.metrics.occupancy import read_samples
+from harness.figures.read import figures_of
+from harness.figures.samples import read_samples
 from harness.profile.attribute import Image, code_of, images_of, nodes_of, read_window
 from harness.profile.model import Code, Context, Function, Head, PathNode, Profile
 from harness.record.judging import results_of

@@ -12,13 +12,13 @@ from typing import Any
 
 from harness.base.files import json_bytes, read_json
 from harness.base.plain import identity
+from harness.figures.boot import LoadFiles, MeasurementError
+from harness.figures.fio import disagreements
+from harness.figures.samples import read_use
 from harness.judge.cells import CellResult, agreed, measured, not_run, skipped
 from harness.judge.difference import Difference, Precision, compare_cells
 from harness.judge.verdict import Verdict, judge, judge_in_sequence, verdict_document
 from harness.limits.bottleneck import Bottleneck, bottleneck
-from harness.metrics.agreement import disagreements
-from harness.metrics.node import MeasurementError
-from harness.metrics.occupancy import read_use
 from harness.record.store import (
     BOOT,
     CHECKSUMS,
@@ -301,7 +301,7 @@ def explain_run(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
         for load in run.scenario.loads.values() if boots else ():
             try:
                 windows = load.windows(run.scenario.windows)
-                uses = [read_use(record.files, arm.topology, one) for record, _ in boots for one in windows]
+                uses = [read_use(LoadFiles(record.files, arm.topology, one)) for record, _ in boots for one in windows]
             except MeasurementError as error:
                 yield Unexplained(arm.name, load.name, error.message)
             else:
@@ -323,6 +323,6 @@ def result_of(run: RunFolder, cell: PlannedCell, record: BootRecord) -> CellResu
     arm, loads = scenario.arms[cell.arm], scenario.loads.values()
     result = measured(arm, cell.seed, record, loads, scenario.windows, release=release)
     for load in loads if result.figures and scenario.timing.exact else ():
-        for what in disagreements(record.files, arm, load, result.figures):
+        for what in disagreements(LoadFiles(record.files, arm.topology, load), arm.queue, result.figures):
             raise altered(run, f"boots/{cell.boot}/out/{load.name}.json", f"fio counted {what}")
     return result

@@ -11,8 +11,8 @@ from statistics import fmean
 
 from markupsafe import Markup, escape
 
+from harness.figures.samples import Series
 from harness.judge.cells import Ensemble
-from harness.metrics.occupancy import Series
 from harness.noise import Interval
 from harness.report.format import figure, plural, spread, time_words
 from harness.scenario.model import Bound

@@ -5,13 +5,13 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.figures.boot import LoadFiles, MeasurementError
+from harness.figures.samples import LoadUse, Samples, Series, held_series, mean_use, read_samples, read_use
 from harness.judge.cells import CellResult, Ensemble, ensemble_of
 from harness.judge.claims import EntryVerdict
 from harness.judge.difference import ArmFigure, Precision, figure_difference
 from harness.judge.verdict import SHOWN_METRIC, Verdict
 from harness.limits.bottleneck import by_role
-from harness.metrics.node import MeasurementError
-from harness.metrics.occupancy import LoadUse, Samples, Series, held_series, mean_use, read_samples, read_use
 from harness.record.store import PlannedCell, RunFolder
 from harness.report import charts
 from harness.report.charts import FEW_LINES, SLOWEST, Distribution, Occupancy, StripRow, strip
@@ -43,7 +43,9 @@ def recorded(run: RunFolder) -> Iterator[RecordedLoad]:
         for load in run.scenario.loads.values() if boots else ():
             try:
                 windows = load.windows(run.scenario.windows)
-                uses = [read_use(record.files, arm.topology, window) for _, record in boots for window in windows]
+                uses = [
+                    read_use(LoadFiles(record.files, arm.topology, window)) for _, record in boots for window in windows
+                ]
                 seed, first = boots[0]
                 name = f"{windows[0].name}.samples.json"
                 samples = read_samples(first.files[name], name)

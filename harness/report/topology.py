@@ -8,9 +8,9 @@ from itertools import groupby
 from math import floor, log10
 from statistics import fmean
 
+from harness.figures.samples import LoadUse
 from harness.limits.filling import FlowKind
 from harness.limits.limits import Allowed, allowed
-from harness.metrics.occupancy import LoadUse
 from harness.report.format import plural
 from harness.scenario.model import Load, Role
 from lab.base.errors import Misuse

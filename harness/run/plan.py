@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.metrics.folios import ADDED
+from harness.figures.counters import FOLIO_ADDED
 from harness.noise import stopping_rule
 from harness.record.store import KernelFacts, RunFacts, planned
 from harness.run.boots import EveryBoot, Jobs, UntilDecided
@@ -58,7 +58,7 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
             tuple(_steps(load, load.prepare, arm.topology, seed)),
             tuple(_steps(load, load.warm, arm.topology, seed)),
             sum(_longest(role, arm.topology) for role in (*load.prepare, *load.warm)),
-            (ADDED,) if load.folios else (),
+            (FOLIO_ADDED,) if load.folios else (),
         )
         for load in _in_order(scenario, seed)
     )

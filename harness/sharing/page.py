@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from harness.metrics.sharing import CacheLine
+from harness.figures.lines import CacheLine
 from harness.report.charts import Tile, tiles
 from harness.report.html import render
 from harness.sharing.text import LINES, differential_lines, window_lines

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 
-from harness.metrics.sharing import CacheLine, LockUse, Sharing
+from harness.figures.lines import CacheLine, LockUse, Sharing
 from lab.kernels.lines import SourceLine
 from lab.symbols import Symbols
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.figures.boot import MeasurementError, parse
 from harness.judge.cells import Ensemble, _mean, agreed, compared, differences, ensemble_of, measured
 from harness.judge.claims import JudgedCondition, ReproductionVerdict
 from harness.judge.verdict import judge, verdict_document
 from harness.limits.filling import Flow, FlowElement, FlowKind, fill
 from harness.limits.limits import allowed, bound, fair_share
-from harness.metrics.node import MeasurementError, parse
 from harness.noise import Interval, finest_level, interval, more_rounds, scatter, stopping_rule
 from harness.scenario.model import Bound, Reproduction, Status
 from lab.base.errors import Misuse

@@ -9,6 +9,12 @@ from typing import Any
 
 import pytest
 
+from harness.figures.boot import MeasurementError
+from harness.figures.disks import read_handler
+from harness.figures.fio import read_fio
+from harness.figures.read import figures_of
+from harness.figures.readback import overridden, read_tried
+from harness.figures.samples import read_samples
 from harness.judge.cells import Ensemble, _mean, skipped
 from harness.judge.operands import Evidence, Unavailable, window_values
 from harness.judge.verdict import judge
@@ -16,12 +22,6 @@ from harness.limits.bottleneck import NOTHING, bottleneck, changes
 from harness.limits.elements import ElementKind
 from harness.limits.filling import Flow, FlowChoice, FlowElement, FlowKind, fill
 from harness.limits.limits import arm_bound
-from harness.metrics.counters import CounterWindow
-from harness.metrics.figures import _disk_figures, figures_of
-from harness.metrics.fio import read_fio
-from harness.metrics.node import MeasurementError
-from harness.metrics.occupancy import read_handler, read_samples
-from harness.metrics.readback import overridden, read_tried
 from harness.scenario.model import Arm, Status
 from lab.base.record import Outcome
 from lab.topology.model import Lun
@@ -30,10 +30,10 @@ from tests.unit.analysis_samples import scenario as sample
 from tests.unit.bottleneck_samples import disks, each, held, named, scenario, use
 from tests.unit.store_samples import files, sampled
 from tests.unit.test_bottleneck import TWO, bucket_load
-from tests.unit.test_metrics_counters import RR, TWO_PATHS
-from tests.unit.test_metrics_fio import altered
-from tests.unit.test_metrics_samples import AFTER, BEFORE, SAMPLES, changed
-from tests.unit.test_metrics_samples import figures as sampled_figures
+from tests.unit.test_figures_counters import RR, TWO_PATHS
+from tests.unit.test_figures_fio import altered
+from tests.unit.test_figures_samples import AFTER, BEFORE, SAMPLES, changed
+from tests.unit.test_figures_samples import figures as sampled_figures
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -220,12 +220,11 @@ def test_the_cost_of_an_io_is_that_of_all_processors() -> None:
 
 
 def test_the_busiest_path_is_the_one_with_most_requests() -> None:
-    window = CounterWindow({"a": {"requests": 30.0}, "b": {"requests": 10.0}})
-    both = load("together", role("fast", ("fast", "slow")))
-    assert (
-        _disk_figures(window, both, null_topology(), {"fast": "a", "slow": "b"})["together", "fast", "paths.busiest"]
-        == 0.75
-    )
+    rows = "== /proc/diskstats\n 252 0 nullb0 {} 0 0 0 0 0 0 0 0 0 0\n 252 1 nullb1 {} 0 0 0 0 0 0 0 0 0 0\n"
+    measured = files() | {"together.before": rows.format(0, 0).encode(), "together.after": rows.format(30, 10).encode()}
+    both = load("together", role("fast", ("fast", "slow")), role("slow", "slow"))
+    figures = figures_of(measured, null_topology(), (both,))
+    assert figures["together", "fast", "paths.busiest"] == 0.75
 
 
 def test_a_tried_knob_was_accepted_or_not() -> None:

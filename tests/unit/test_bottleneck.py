@@ -8,6 +8,9 @@ import pytest
 from rich.console import Console
 
 from harness.base.checkout import SCENARIOS
+from harness.figures.boot import LoadFiles, MeasurementError
+from harness.figures.disks import DiskTime
+from harness.figures.samples import Held, LoadUse, mean_use, read_use
 from harness.limits import bottleneck as precedence_module
 from harness.limits.bottleneck import (
     NOTHING,
@@ -21,8 +24,6 @@ from harness.limits.bottleneck import (
     changes,
 )
 from harness.limits.elements import Element, ElementKind
-from harness.metrics.node import MeasurementError
-from harness.metrics.occupancy import DiskTime, Held, LoadUse, mean_use, read_use
 from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, sentences
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Arm, Load, Role
@@ -131,7 +132,7 @@ def test_what_limits_another_role_is_listed_too() -> None:
     of = load_scenario("tcmu", search=SCENARIOS / "calibration")
     arm, load = of.arms["modelled"], of.loads["together"]
     found = bottleneck(
-        arm, load, [read_use(files, arm.topology, load)], dict.fromkeys(load.roles, 20e6 / len(load.roles))
+        arm, load, [read_use(LoadFiles(files, arm.topology, load))], dict.fromkeys(load.roles, 20e6 / len(load.roles))
     )
     assert found.figure.startswith("busy 100 % of the window; link.narrow at the limit too; ")
 
@@ -174,14 +175,14 @@ def test_use_is_read_from_what_a_boot_left() -> None:
     of = load_scenario("tcmu", search=SCENARIOS / "calibration")
     files = {path.name: path.read_bytes() for path in FIXTURES.iterdir()}
     arm, load = of.arms["modelled"], of.loads["together"]
-    seen = read_use(files, arm.topology, load)
+    seen = read_use(LoadFiles(files, arm.topology, load))
     assert seen.links["narrow"] == pytest.approx(1, abs=1e-3)
     assert seen.disks["left"].own == pytest.approx(3 / 4, abs=1e-3)
     assert seen.hosts["loop"].share_at(12) > 0.99
     assert bottleneck(arm, load, [seen], dict.fromkeys(load.roles, 20e6 / 3)).label == "disk.alone"
     del files["together.samples.json"]
     with pytest.raises(MeasurementError, match="did not send"):
-        read_use(files, arm.topology, load)
+        read_use(LoadFiles(files, arm.topology, load))
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from harness.base.checkout import SCENARIOS
+from harness.figures.disks import DiskTime
+from harness.figures.samples import Held, LoadUse
 from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck, _adaptive, bottleneck, by_role, changes
 from harness.limits.elements import Element, ElementKind
 from harness.limits.limits import arm_bound
-from harness.metrics.occupancy import DiskTime, Held, LoadUse
 from harness.report.terminal.bottleneck import folded_lines, sentences
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Role

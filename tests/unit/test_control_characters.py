@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from harness.cli import main
-from harness.metrics.node import MeasurementError
+from harness.figures.boot import MeasurementError
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder, save_boot
 from harness.report.terminal.progress import progress

@@ -12,20 +12,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.figures.boot import MeasurementError
+from harness.figures.fio import read_fio
 from harness.intake.capture import capture
 from harness.intake.draft import Drafter, made_up_topology
 from harness.intake.jobfile import read_jobs
 from harness.intake.jobs import draft_jobs
 from harness.intake.snapshot import Snapshot, collect
 from harness.intake.yaml_text import read_text, yaml_text
-from harness.metrics.fio import read_fio
-from harness.metrics.node import MeasurementError
 from harness.scenario.load import load_scenario
 from lab.base.errors import BlklabError, Misuse
 from lab.topology.load import CATALOGUE, load_topology
 from tests.unit.machine_samples import MachineTree, megaraid, mpt3sas, nvme_four_paths
 from tests.unit.scenario_text import GOOD
-from tests.unit.test_metrics_fio import recorded
+from tests.unit.test_figures_fio import recorded
 
 WORDS = re.findall(r"[^\s:{},\[\]\"]+|[:{},\[\]\"]|\s+", GOOD)
 HOSTILE = [

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.metrics.counters import checked_inventory, controller_figures
-from harness.metrics.node import MeasurementError
+from harness.figures.boot import LoadFiles, MeasurementError
+from harness.figures.counters import _interrupt_figures, controller_figures
 from harness.scenario.model import Load
 from lab.base.record import INVENTORY
 from lab.realise.in_qemu.inventory import mismatches, read_inventory
@@ -101,9 +101,10 @@ def sent(**inventory: str) -> dict[str, bytes]:
     return {INVENTORY: rows.encode(), "all.before": counters(100, 5), "all.after": counters(190, 15)}
 
 
-def figures(measured: dict[str, bytes], one: Load = ALL) -> dict[str, float]:
-    seen = checked_inventory(measured, TOPOLOGY)
-    return {metric: value for (_, _, metric), value in controller_figures(measured, one, TOPOLOGY, seen)}
+def figures(measured: dict[str, bytes], one: Load = ALL, topology: Topology = TOPOLOGY) -> dict[str, float]:
+    files = LoadFiles(measured, topology, one)
+    readings = (*controller_figures(files, {}), *_interrupt_figures(files))
+    return {metric: value for (_, _, metric), value in readings}
 
 
 def test_interrupts_by_processor_and_the_place_of_a_controller_are_figures() -> None:
@@ -117,8 +118,10 @@ def test_interrupts_by_processor_and_the_place_of_a_controller_are_figures() -> 
 def test_controllers_of_different_places_have_no_common_one() -> None:
     two = replace(TOPOLOGY, hbas={"h": TOPOLOGY.hbas["h"], "g": Hba("g", TOPOLOGY.hbas["h"].driver, 118, 64)})
     spread = replace(two, luns={**two.luns, "fast": replace(two.luns["fast"], hba="g")})
-    seen = {**SEEN, "hba.g.node": "1", "hba.g.max_link_width": "8", "hba.g.max_link_speed": "5.0 GT/s PCIe"}
-    found = {metric: value for (_, _, metric), value in controller_figures(sent(), ALL, spread, seen)}
+    own = "/sys/devices/pci0000:00/0000:00:03.0/0000:02:00.0"
+    seen = {"hba.g.node": "1", "hba.g.max_link_width": "8", "hba.g.max_link_speed": "5.0 GT/s PCIe"}
+    seen |= {"hba.g.place": own, "hba.g.can_queue": "118", "lun.fast.place": f"{own}/host1/1:0:1:0/block/sdb"}
+    found = figures(sent(**seen), topology=spread)
     assert "node" not in found
     assert "slot.gts" not in found
     assert found["slot.lanes"] == 8.0
@@ -126,7 +129,7 @@ def test_controllers_of_different_places_have_no_common_one() -> None:
 
 def test_a_boot_whose_disks_are_others_or_whose_counters_are_absent_has_no_figures() -> None:
     with pytest.raises(MeasurementError, match="lun slow: depth is 1, not 64; and 1 more"):
-        checked_inventory(sent(**{"lun.fast.wwid": "naa.5", "lun.slow.queue_depth": "1"}), TOPOLOGY)
+        figures(sent(**{"lun.fast.wwid": "naa.5", "lun.slow.queue_depth": "1"}))
     measured = sent()
     del measured["all.after"]
     with pytest.raises(MeasurementError, match="did not send it"):

@@ -12,10 +12,11 @@ import pytest
 from harness.base.files import write_json
 from harness.cli import main
 from harness.commands.common.output import surroundings
+from harness.figures.disks import DiskTime
+from harness.figures.samples import Held, LoadUse
 from harness.judge.cells import Ensemble
 from harness.judge.difference import Precision
 from harness.judge.verdict import judge
-from harness.metrics.occupancy import DiskTime, Held, LoadUse
 from harness.noise import Interval
 from harness.record.judging import judge_run, results_of
 from harness.record.matrices import MatrixCell, MatrixRecord, new_matrix

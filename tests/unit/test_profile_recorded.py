@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from harness.commands.explain import _functions
+from harness.figures.read import figures_of
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind
-from harness.metrics.figures import figures_of
 from harness.profile import recorded
 from harness.profile.model import BLIND, Code
 from harness.profile.recorded import ProfiledBoot, ProfiledCell, chosen_cell, parse_cell, profile_of, recorded_profile

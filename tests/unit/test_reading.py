@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.base.files import read_json
-from harness.metrics.node import MeasurementError, Node, parse
+from harness.figures.boot import MeasurementError, Node, parse
 from lab.base import reading
 
 

@@ -17,11 +17,12 @@ import pytest
 import zstandard
 
 from harness.base.plain import from_plain
+from harness.figures.boot import LoadFiles
+from harness.figures.samples import read_use
 from harness.judge.cells import CellResult, measured
 from harness.judge.verdict import judge, verdict_document
 from harness.limits.bottleneck import NOTHING, Bottleneck, bottleneck, changes
 from harness.limits.limits import allowed, shares_of_bound
-from harness.metrics.occupancy import read_use
 from harness.scenario.model import Load, Scenario
 from lab.base.errors import Misuse
 from lab.base.record import BootRecord, Outcome
@@ -83,7 +84,7 @@ def explained(of: Recorded) -> Iterator[Bottleneck]:
         arm = of.scenario.arms[cell.arm]
         for load in of.scenario.loads.values():
             moved = {role: cell.figures[load.name, role, "bw"] for role in load.roles}
-            yield bottleneck(arm, load, [read_use(of.files[cell.arm], arm.topology, load)], moved)
+            yield bottleneck(arm, load, [read_use(LoadFiles(of.files[cell.arm], arm.topology, load))], moved)
 
 
 def element_rows(named: Bottleneck) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.metrics.occupancy import LIMIT, read_samples
+from harness.figures.samples import LIMIT, read_samples
 from lab.native.programs import DIALECT, PROCESS_SAMPLER, PROGRAMS, ROOT, SAMPLER, WARNINGS
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")

@@ -9,8 +9,8 @@ import pytest
 
 from harness.cli import main
 from harness.commands.common.windows import other_turns
+from harness.figures.lines import read_sharing
 from harness.limits.load import load_scenario
-from harness.metrics.sharing import read_sharing
 from harness.sharing.page import sharing_page
 from harness.sharing.scaling import scaling_of, scaling_sentence
 from harness.sharing.text import differential_lines, window_lines

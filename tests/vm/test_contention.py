@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from harness.metrics.sharing import CacheLine, Sharing, read_sharing
+from harness.figures.lines import CacheLine, Sharing, read_sharing
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.base.record import Outcome

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.commands.common.windows import window_of_cell
-from harness.metrics.sharing import read_sharing
+from harness.figures.lines import read_sharing
 from harness.profile.recorded import ProfiledCell
 from harness.record.store import load_run
 from harness.run.plan import guest_job

@@ -16,7 +16,7 @@ import pytest
 
 from harness.cli import main
 from harness.commands.common.windows import window_of_cell, with_fields
-from harness.metrics.sharing import read_sharing
+from harness.figures.lines import read_sharing
 from harness.profile.recorded import ProfiledCell
 from harness.record.store import RunFolder, load_run
 from harness.sharing.window import HEAP, LineGroup, NamedLock, Window

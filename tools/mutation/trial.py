@@ -5,11 +5,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from harness.figures.readback import KMSG
 from harness.judge.cells import CellResult
 from harness.judge.difference import Precision, compare_figures
 from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
-from harness.metrics.readback import KMSG
 from harness.record.judging import results_of
 from harness.run.bench import Bench, Run
 from harness.run.plan import Request, expand, guest_job

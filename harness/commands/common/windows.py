@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from harness.commands.common.boots import kernel_again
 from harness.commands.common.options import tell
-from harness.metrics.figures import figures_of
-from harness.metrics.sharing import read_sharing
+from harness.figures.lines import read_sharing
+from harness.figures.read import figures_of
 from harness.profile.recorded import ProfiledCell
 from harness.record.store import RunFolder
 from harness.run.plan import guest_job

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from harness.base.checkout import SCENARIOS
-from harness.metrics.figures import figures_of, handled_figures
-from harness.metrics.node import MeasurementError
-from harness.metrics.occupancy import HandlerWindow, Samples, Series, read_handler, read_samples
+from harness.figures.boot import LoadFiles, MeasurementError
+from harness.figures.disks import HandlerWindow, disk_figures, read_handler
+from harness.figures.read import figures_of
+from harness.figures.samples import Samples, Series, read_samples
 from harness.scenario.load import load_scenario
 from harness.scenario.ratio import ExpressionError, Names, parse_ratio, sampled_names
 from lab.base.errors import InputErrors
@@ -88,23 +89,22 @@ def test_rates_and_seeks_at_the_disks_are_those_of_the_window_alone() -> None:
     files = {"together.before.disks.json": BEFORE, "together.after.disks.json": AFTER}
     topology = load_topology("calibration-tcmu", near=Path())
     both = load("together", role("pair", ("left", "right")), role("one", "alone"))
-    figures = dict(handled_figures(files, both, topology))
+    figures = dict(disk_figures(LoadFiles(files, topology, both), {}))
     assert figures["together", "pair", "members.bw"] == pytest.approx(12e6, rel=0.01)
     assert figures["together", "one", "members.iops"] == pytest.approx(8e6 / 65536, rel=0.01)
-    assert not list(handled_figures({}, both, topology))
+    assert not list(disk_figures(LoadFiles({}, topology, both), {}))
     with pytest.raises(MeasurementError, match="counted nothing for alone"):
-        list(
-            handled_figures({name: data.replace(b'"alone"', b'"gone"') for name, data in files.items()}, both, topology)
-        )
+        gone = {name: data.replace(b'"alone"', b'"gone"') for name, data in files.items()}
+        list(disk_figures(LoadFiles(gone, topology, both), {}))
     others = {name: data.replace(b'"right"', b'"r"').replace(b'"left"', b'"l"') for name, data in files.items()}
     with pytest.raises(MeasurementError, match="counted nothing for left"):
-        list(handled_figures(others, both, topology))
+        list(disk_figures(LoadFiles(others, topology, both), {}))
     after = json.loads(AFTER)
     after["disks"]["left"]["seeks"] = 458
     files = {"together.before.disks.json": BEFORE, "together.after.disks.json": json.dumps(after).encode()}
     topology = load_topology("calibration-tcmu", near=Path())
     both = load("together", role("pair", ("left", "right")), role("idle", "seeking"))
-    figures = dict(handled_figures(files, both, topology))
+    figures = dict(disk_figures(LoadFiles(files, topology, both), {}))
     # 458 of left's 916 requests, none of right's 915.
     assert figures["together", "pair", "members.seeks"] == pytest.approx(458 / 1831)
     assert ("together", "idle", "members.seeks") not in figures, "no request, no share"

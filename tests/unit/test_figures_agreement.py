@@ -5,8 +5,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from harness.metrics.agreement import disagreements
-from harness.scenario.model import Arm, Load
+from harness.figures.boot import LoadFiles
+from harness.figures.fio import disagreements
+from harness.scenario.model import Load
 from lab.topology.load import load_topology
 from tests.unit.analysis_samples import MS, SOLO, null_topology, role
 
@@ -29,7 +30,7 @@ def said(
     for each, count in (("fast", ios), ("other", sharing)):
         own = {"total_ios": count, "lat.mean": lat * MS, "lat.max": longest * MS, "runtime": 8000.0 * MS}
         figures |= {(load.name, each, name): value for name, value in {**own, "disk.sectors": done * SECTORS}.items()}
-    return [*disagreements({}, Arm("a", null_topology(), {"iostats": iostats}, {}), load, figures)]
+    return [*disagreements(LoadFiles({}, null_topology(), load), {"iostats": iostats}, figures)]
 
 
 def test_no_more_bytes_are_moved_in_a_window_than_with_its_ramp() -> None:
@@ -66,7 +67,7 @@ def handled(counted: float, served: int, *, ran: float = 2000.0, time: float = 2
     files = {"solo.before.disks.json": state(0, 0), "solo.after.disks.json": state(time, served)}
     own = {"total_ios": counted, "lat.mean": 0.0, "lat.max": 0.0, "runtime": ran * MS, "disk.sectors": 1e9}
     figures = {("solo", "one", name): value for name, value in own.items()}
-    return [*disagreements(files, Arm("a", topology, {}, {}), load, figures)]
+    return [*disagreements(LoadFiles(files, topology, load), {}, figures)]
 
 
 def test_a_modelled_disk_serves_what_fio_counts_but_for_what_is_in_flight() -> None:

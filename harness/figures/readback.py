@@ -3,42 +3,17 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from pathlib import PurePosixPath
 
-from harness.metrics.node import MeasurementError, sent
+from harness.figures.boot import MeasurementError, sent
 from harness.scenario.registry import FigureKey
 from lab.base.record import ABSENT, ROUTED, TRIED
 from lab.topology.fields import REPEAT_COUNT
 from lab.topology.model import StackKind, Topology
 
-FILE = "readback"
-_DEVICE = "device"
-_FIELDS = 3
 _TRIED_ROW = re.compile(r"([^\t]*)\t[^\t]*\t([01])\t([0-9]+)")
 # The scheduler is set first: where its file is not there, neither is the disk.
 _ATTRIBUTE = re.compile(r"queue\.(iosched/|(?!scheduler))(\S+)\[\S+\]")
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A knob, the sysfs path it was read from, and its effective value."""
-
-    knob: str
-    path: str
-    value: str
-
-
-def read_readback(data: bytes) -> tuple[Reading, ...]:
-    """Rows ``knob<TAB>path<TAB>value`` in the guest's order. Raises MeasurementError."""
-    readings = []
-    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
-        fields = line.split("\t")
-        if len(fields) != _FIELDS:
-            raise MeasurementError(FILE, f"line {number} has {len(fields)} fields, not {_FIELDS}")
-        readings.append(Reading(*fields))
-    return tuple(readings)
 
 
 def read_tried(data: bytes) -> dict[FigureKey, float]:
@@ -64,11 +39,6 @@ def refused(unfit: Sequence[str], scheduler: str, release: str) -> str:
             hba = knob.removeprefix("hba.interrupts[").removesuffix("]")
             return f"{release} routes interrupt {interrupt} of {hba} itself"
     return ""
-
-
-def devices(readings: tuple[Reading, ...]) -> dict[str, str]:
-    """Name of a LUN -> the kernel's name of its block device (``sda``, ``nullb0``)."""
-    return {PurePosixPath(row.path).name: row.value for row in readings if row.knob == _DEVICE}
 
 
 KMSG = "kmsg"

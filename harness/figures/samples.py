@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from harness.metrics.node import MeasurementError, Node, parse, sent
+from harness.figures.boot import LoadFiles, MeasurementError, Node, parse
+from harness.figures.disks import BEFORE, DiskTime, window_of
 from harness.scenario.model import Load
-from harness.scenario.registry import GUEST, HOST, IDLE, LUN, Readings
+from harness.scenario.registry import GUEST, HOST, IDLE, IOPS, KNOWN_IDLE, LUN, PER_IO, Figures, Readings, Source
 from lab.topology.model import SCSI, Driver, Hba, Topology
 
 
@@ -120,79 +121,9 @@ def _part(value: Any, node: Node) -> float | None:
     return value
 
 
-@dataclass(frozen=True)
-class DiskTime:
-    """Shares of the window: ``busy`` with a request, ``waited`` the part in which links held its transfer back."""
-
-    busy: float
-    waited: float = 0.0
-
-    @property
-    def own(self) -> float:
-        """What the disk itself took: seeks, rotation, and bytes at its own rate."""
-        return max(0.0, self.busy - self.waited)
-
-
-@dataclass(frozen=True)
-class PathUse:
-    """``depth`` is the mean number of commands that the path held; the rest are counts in the window."""
-
-    depth: float
-    requests: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class HandlerWindow:
-    """Everything by its name in the topology (paths are LUNs); ``time`` is the window in ns.
-
-    ``links`` has the share of the window, 0 to 1, in which a link was busy. ``seeks`` has the requests of a disk, and
-    those of them that it had to seek for.
-    """
-
-    time: int
-    disks: Mapping[str, DiskTime]
-    links: Mapping[str, float]
-    paths: Mapping[str, PathUse]
-    seeks: Mapping[str, tuple[int, int]]
-
-
-def read_handler(before: bytes, after: bytes, load: str) -> HandlerWindow:
-    """Compare ``LOAD.before.disks.json`` with ``LOAD.after.disks.json``. Raises MeasurementError."""
-    first, file = f"{load}.before.disks.json", f"{load}.after.disks.json"
-    old, new = Node(parse(before, first), first, ""), Node(parse(after, file), file, "")
-    time = new.whole("time") - old.whole("time")
-    if time <= 0:
-        raise MeasurementError(file, "no time passed in the window")
-    disks, paths = _pairs(old, new, "disks"), _pairs(old, new, "paths")
-    return HandlerWindow(
-        time=time,
-        disks={name: DiskTime(*(_increase(*pair, key) / time for key in ("busy", "waited"))) for name, pair in disks},
-        links={name: _increase(*pair, "busy") / time for name, pair in _pairs(old, new, "links")},
-        paths={
-            name: PathUse(_increase(*pair, "queued") / time, _increase(*pair, "requests"), _increase(*pair, "bytes"))
-            for name, pair in paths
-        },
-        seeks={name: (_increase(*pair, "requests"), _increase(*pair, "seeks")) for name, pair in disks},
-    )
-
-
-def _pairs(old: Node, new: Node, table: str) -> list[tuple[str, tuple[Node, Node]]]:
-    was, now = old.node(table), new.node(table)
-    if set(was) != set(now):
-        raise new.wrong(table, "has other rows than before the window")
-    return [(name, (was.node(name), now.node(name))) for name in now]
-
-
-def _increase(old: Node, new: Node, key: str) -> int:
-    grown = new.whole(key) - old.whole(key)
-    if grown < 0:
-        raise new.wrong(key, "went backwards")
-    return grown
-
-
 _PACED = frozenset({"rate", "rate_iops", "thinktime"})
 _ASYNC = frozenset({"libaio", "io_uring"})
+_SECOND = 1e9
 
 
 def held_series(topology: Topology, lun: str) -> str:
@@ -201,15 +132,20 @@ def held_series(topology: Topology, lun: str) -> str:
     return f"{'device_busy' if scsi else 'inflight'}[{lun}]"
 
 
-def occupancy_figures(files: Mapping[str, bytes], topology: Topology, load: Load, samples: Samples) -> Readings:
-    """Figures ``(load, "lun" | "host" | "guest", NAME.METRIC)`` of all LUNs and hosts that were sampled.
+def sample_figures(files: LoadFiles, figures: Figures) -> Readings:
+    """``cpu.*``, and figures of all LUNs and hosts that were sampled. Raises MeasurementError.
 
     Shares are of the window, 0 to 1. ``tags.none`` is the share of samples in which a LUN held no tag. A SCSI LUN has
     ``commands.*`` instead: without an elevator a request that waits for the LUN's cmd_per_lun holds a tag too, and
-    nothing counts those. ``waiting.mean`` is the load's iodepth on the LUN less its tags or commands, ``device.mean``
-    the requests at a modelled disk's path, ``tags.free`` the rest of a host's can_queue. Raises MeasurementError.
+    nothing counts those. ``waiting.mean`` is the load's iodepth on the LUN less its tags or commands, ``tags.free`` the
+    rest of a host's can_queue. Windows shorter than 20 ms have no figures.
     """
+    topology, load, data = files.topology, files.load, files.get(Source.SAMPLES)
+    if data is None:
+        return
+    samples = read_samples(data, files.name(Source.SAMPLES))
     yield (load.name, GUEST, IDLE), samples.idle
+    yield from _cost_figures(samples, load, figures)
     held: dict[str, float] = {}
     for lun in topology.luns:
         series = samples.series.get(held_series(topology, lun))
@@ -225,10 +161,14 @@ def occupancy_figures(files: Mapping[str, bytes], topology: Topology, load: Load
             yield (load.name, LUN, f"{lun}.waiting.mean"), max(0.0, asked - series.mean)
     for hba in topology.hbas.values():
         yield from _host_figures(topology, load, samples, hba, held)
-    before, after = files.get(f"{load.name}.before.disks.json"), files.get(f"{load.name}.after.disks.json")
-    if before is not None and after is not None:
-        for lun, path in read_handler(before, after, load.name).paths.items():
-            yield (load.name, LUN, f"{lun}.device.mean"), path.depth
+
+
+def _cost_figures(samples: Samples, load: Load, figures: Figures) -> Readings:
+    """Busy time over I/Os, without what the sampler took; nothing where no I/Os are, or where ticks do not tell it."""
+    iops = sum(figures[load.name, role, IOPS] for role in load.roles)
+    if iops and not (samples.in_ticks and samples.idle > KNOWN_IDLE):
+        cost = max(0.0, (1 - samples.idle) * samples.cpus - samples.cost) * _SECOND / iops
+        yield from (((load.name, role, PER_IO), cost) for role in load.roles)
 
 
 def _host_figures(topology: Topology, load: Load, samples: Samples, hba: Hba, held: Mapping[str, float]) -> Readings:
@@ -285,27 +225,23 @@ class LoadUse:
     hosts: Mapping[str, Held] = field(default_factory=dict)
 
 
-def read_use(files: Mapping[str, bytes], topology: Topology, load: Load) -> LoadUse:
+def read_use(files: LoadFiles) -> LoadUse:
     """The use that one boot recorded of one load. Raises MeasurementError, also where nothing was sampled."""
-    samples_file = f"{load.name}.samples.json"
-    samples = read_samples(sent(files, samples_file, _SHORT), samples_file)
-    handler = _handler(files, topology, load)
-    luns = dict.fromkeys(lun for role in load.roles.values() for disk in role.disks for lun in topology.leaves(disk))
+    topology, name = files.topology, files.name(Source.SAMPLES)
+    samples = read_samples(files.sent(Source.SAMPLES, _SHORT), name)
+    modelled = any(hba.driver is Driver.TCMU for hba in topology.hbas.values())
+    for file in (BEFORE, Source.DISKS) if modelled else ():
+        files.sent(file, _SHORT)
+    handler = window_of(files) if modelled else None
+    luns = files.luns(tuple(disk for role in files.load.roles.values() for disk in role.disks))
     hbas = {hba: None for lun in luns if topology.hbas[hba := topology.luns[lun].hba].driver in SCSI}
     return LoadUse(
         idle=samples.idle,
         disks=handler.disks if handler else {},
         links=handler.links if handler else {},
-        luns={name: _held_by(samples, held_series(topology, name), samples_file) for name in luns},
-        hosts={name: _held_by(samples, f"host_busy[{name}]", samples_file) for name in hbas},
+        luns={lun: _held_by(samples, held_series(topology, lun), name) for lun in luns},
+        hosts={hba: _held_by(samples, f"host_busy[{hba}]", name) for hba in hbas},
     )
-
-
-def _handler(files: Mapping[str, bytes], topology: Topology, load: Load) -> HandlerWindow | None:
-    if all(hba.driver is not Driver.TCMU for hba in topology.hbas.values()):
-        return None
-    before, after = (sent(files, f"{load.name}.{when}.disks.json", _SHORT) for when in ("before", "after"))
-    return read_handler(before, after, load.name)
 
 
 def _held_by(samples: Samples, name: str, file: str) -> Held:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.metrics.fio import read_fio
-from harness.metrics.node import MeasurementError
+from harness.figures.boot import MeasurementError
+from harness.figures.fio import read_fio
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

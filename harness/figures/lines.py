@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from harness.metrics.node import MeasurementError
+from harness.figures.boot import LoadFiles, MeasurementError
 from harness.scenario.model import Load
-from harness.scenario.registry import GUEST, Readings
+from harness.scenario.registry import GUEST, Figures, Readings, Source
+from lab.base.record import LINE_NAMES
 
 _LINE, _ADDRESSES = 64, 1 << 64
 
@@ -168,13 +169,15 @@ def read_names(data: bytes, file: str) -> Names:
     return names
 
 
-def sharing_figures(
-    sharing: Sharing,
-    load: Load,
-    names: Names,
-    *,
-    of_node: int = 0,
-) -> Readings:
+def line_figures(files: LoadFiles, figures: Figures) -> Readings:
+    """Figures of ``guest``, and of each role that has CPUs to itself. Raises MeasurementError."""
+    if (data := files.get(Source.PLUGIN)) is not None:
+        names = read_names(files.get(LINE_NAMES) or b"", LINE_NAMES)
+        of_node = files.topology.processors.of_node
+        yield from sharing_figures(read_sharing(data, files.name(Source.PLUGIN)), files.load, names, of_node=of_node)
+
+
+def sharing_figures(sharing: Sharing, load: Load, names: Names, *, of_node: int = 0) -> Readings:
     """Figures of ``guest``, and of each role that has CPUs to itself; nothing where no I/Os are.
 
     One CPU shares no lines. ``of_node`` are the CPUs of each NUMA node, 0 for one node. I/Os are those that fio

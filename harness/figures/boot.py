@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measured JSON, read strictly: whatever is missing or odd is an error that names the field."""
+"""The files that a boot left, read strictly: whatever is missing or odd is an error that names the file and field."""
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any
 
+from harness.scenario.model import Load
 from lab.base.errors import CannotJudge
 from lab.base.reading import parse_json
 from lab.base.units import printable
+from lab.topology.model import Topology
+
+READBACK = "readback"
+_FIELDS = 3
+_DEVICE = "device"
 
 
 class MeasurementError(CannotJudge):
@@ -18,7 +27,10 @@ class MeasurementError(CannotJudge):
         self.file = file
 
 
-def sent(files: Mapping[str, bytes], name: str, remedy: str = "look at console.txt of this boot") -> bytes:
+_CONSOLE = "look at console.txt of this boot"
+
+
+def sent(files: Mapping[str, bytes], name: str, remedy: str = _CONSOLE) -> bytes:
     """A file of the guest. Raises MeasurementError when it did not send it."""
     if name not in files:
         raise MeasurementError(name, "the guest did not send it", remedy=remedy)
@@ -101,3 +113,55 @@ class Node:
 
     def wrong(self, key: str, what: str) -> MeasurementError:
         return MeasurementError(self._file, f'field "{self._path(key)}" {what}')
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A knob, the sysfs path it was read from, and its effective value."""
+
+    knob: str
+    path: str
+    value: str
+
+
+def read_readback(data: bytes) -> tuple[Reading, ...]:
+    """Rows ``knob<TAB>path<TAB>value`` in the guest's order. Raises MeasurementError."""
+    readings = []
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
+        fields = line.split("\t")
+        if len(fields) != _FIELDS:
+            raise MeasurementError(READBACK, f"line {number} has {len(fields)} fields, not {_FIELDS}")
+        readings.append(Reading(*fields))
+    return tuple(readings)
+
+
+@dataclass(frozen=True)
+class LoadFiles:
+    """What one boot on a topology left of one load. Its names of files are those of ``registry.Source``."""
+
+    files: Mapping[str, bytes]
+    topology: Topology
+    load: Load
+
+    def name(self, file: str) -> str:
+        return file.format(load=self.load.name)
+
+    def get(self, file: str) -> bytes | None:
+        return self.files.get(self.name(file))
+
+    def sent(self, file: str, remedy: str = _CONSOLE) -> bytes:
+        """Raises MeasurementError when the guest did not send it."""
+        return sent(self.files, self.name(file), remedy)
+
+    @cached_property
+    def readback(self) -> tuple[Reading, ...]:
+        return read_readback(sent(self.files, READBACK))
+
+    @cached_property
+    def devices(self) -> Mapping[str, str]:
+        """Name of a LUN -> the kernel's name of its block device (``sda``, ``nullb0``)."""
+        return {PurePosixPath(row.path).name: row.value for row in self.readback if row.knob == _DEVICE}
+
+    def luns(self, disks: tuple[str, ...]) -> dict[str, None]:
+        """The LUNs below these disks."""
+        return dict.fromkeys(lun for disk in disks for lun in self.topology.leaves(disk))

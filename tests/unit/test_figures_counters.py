@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.figures.boot import LoadFiles, MeasurementError, read_readback
+from harness.figures.counters import read_sections, read_window
+from harness.figures.read import figures_of
+from harness.figures.readback import overridden, repeat_counts, tried_counts
+from harness.figures.samples import read_samples
 from harness.judge.cells import measured
-from harness.metrics.counters import read_sections, read_window
-from harness.metrics.figures import figures_of
-from harness.metrics.node import MeasurementError
-from harness.metrics.occupancy import read_samples
-from harness.metrics.readback import devices, overridden, read_readback, repeat_counts, tried_counts
 from harness.scenario.model import Arm, Role, Status
 from harness.scenario.registry import FIGURES, GUEST, IDLE, PER_IO, Source, figure_of
 from lab.guest.steps.setting import Try
@@ -124,8 +124,9 @@ def test_figures_of_a_boot_have_the_resync_and_what_a_try_gave() -> None:
 
 def test_sections_keep_their_text_and_the_read_back_names_devices_and_knobs() -> None:
     assert read_sections(b"== /a\n1\n2\n== /b\n", "x") == {"/a": "1\n2", "/b": ""}
-    rows = read_readback(b"device\t/lab/p0\tsda\nqueue.scheduler\t/sys/block/sda/queue/scheduler\tnone\n")
-    assert devices(rows) == {"p0": "sda"}
+    data = b"device\t/lab/p0\tsda\nqueue.scheduler\t/sys/block/sda/queue/scheduler\tnone\n"
+    rows = read_readback(data)
+    assert LoadFiles({"readback": data}, null_topology(), SOLO).devices == {"p0": "sda"}
     assert rows[1].value == "none"
     with pytest.raises(MeasurementError, match="line 1 has 1 fields"):
         read_readback(b"nonsense\n")
@@ -267,7 +268,7 @@ def test_a_trace_that_lost_events_counts_nothing(trace: bytes) -> None:
 
 
 def test_a_trace_with_more_text_than_a_guest_can_send_counts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.metrics.folios._MOST", 100)
+    monkeypatch.setattr("harness.figures.counters._MOST", 100)
     with pytest.raises(MeasurementError, match="it lost events"):
         folios(traced(("252:0", " order=0")))
 

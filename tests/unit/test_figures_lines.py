@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.metrics.node import MeasurementError
-from harness.metrics.sharing import (
+from harness.figures.boot import MeasurementError
+from harness.figures.lines import (
     Accessor,
     CacheLine,
     CpuCounts,
