@@ -114,13 +114,13 @@ F = TypeVar("F", bound=Lockable)
 
 
 @contextmanager
-def held_one(found: Iterable[F], new: Callable[[], F]) -> Iterator[F]:
-    """Lock the first of ``found`` that no other process has locked, else a ``new`` one, until the context ends.
+def held_one(folders: Iterable[F], new: Callable[[], F]) -> Iterator[F]:
+    """Lock the first of ``folders`` that no other process has locked, else a ``new`` one, until the context ends.
 
     Another process can find and lock a new folder before it is locked here. Then one more is created.
     """
     with ExitStack() as stack:
-        for folder in chain(found, (new() for _ in count())):
+        for folder in chain(folders, (new() for _ in count())):
             with suppress(Misuse):
                 stack.enter_context(folder.held())
                 break

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from harness.commands.common.options import print_or_write
 from harness.intake.capture import capture
+from harness.intake.documents import read_text, yaml_text
 from harness.intake.snapshot import SCRIPT, collect, read_snapshot, slug
-from harness.intake.yaml_text import read_text, yaml_text
 from lab.base.errors import EXIT_PASS, Misuse
 
 

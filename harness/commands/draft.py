@@ -5,12 +5,12 @@ import argparse
 from pathlib import Path
 
 from harness.commands.common.options import print_or_write
+from harness.intake.documents import yaml_text
 from harness.intake.draft import Drafter, made_up_topology, named_topology
 from harness.intake.jobfile import read_jobs, reported_iops
 from harness.intake.jobs import draft_jobs
 from harness.intake.lkp import read_report
 from harness.intake.snapshot import slug
-from harness.intake.yaml_text import yaml_text
 from lab.base.errors import EXIT_PASS, Misuse
 
 

@@ -8,8 +8,8 @@ the wall clock. What was read, and what is a guess, is in the file's ``origins``
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from harness.intake.documents import AnnotatedDocument, Document, accepts, exact_size
 from harness.intake.snapshot import (
     MEBIBYTE,
     CapturedController,
@@ -20,7 +20,7 @@ from harness.intake.snapshot import (
     read_devices,
     slug,
 )
-from harness.intake.volumes import StackReader, accepts, exact_size, same_disk
+from harness.intake.volumes import StackReader, same_disk
 from lab.base.errors import Misuse
 from lab.topology.fields import DISKS, HBAS, LUNS, NODE, ORIGINAL_DRIVER, QUEUE_FIELDS
 from lab.topology.limits import LEAST_NVME_TAGS, MOST_BUFFERED, MOST_TAGS, handler_memory
@@ -46,18 +46,8 @@ _STACK_READ = {
     "md": "read: attributes of md",
 }
 
-Document = dict[str, object]
 
-
-@dataclass(frozen=True)
-class Captured:
-    """``document`` is a topology file, ``notes`` are what it leaves out."""
-
-    document: Document
-    notes: tuple[str, ...]
-
-
-def capture(snapshot: Snapshot, name: str) -> Captured:
+def capture(snapshot: Snapshot, name: str) -> AnnotatedDocument:
     """The topology of a snapshot. Raises Misuse where the machine has no disk, or more than a topology holds."""
     notes = Notes()
     devices = read_devices(snapshot, same_disk(snapshot), notes)
@@ -108,7 +98,7 @@ class _Writer:
         self._links: dict[str, object] = {}
         self._deepest = max(host.tags for host in self._devices.controllers.values())
 
-    def write(self, name: str) -> Captured:
+    def write(self, name: str) -> AnnotatedDocument:
         disks = self._disks()
         hbas = {name: self._hba(host) for name, host in self._devices.controllers.items()}
         luns = {lun.name: {"hba": lun.controller, "disks": [lun.disk], **self._ports(lun)} for lun in self._luns}
@@ -130,7 +120,7 @@ class _Writer:
             "origins": list(self._origin_rows()),
         }
         document = {key: value for key, value in document.items() if value}
-        return Captured(document, self._notes.lines)
+        return AnnotatedDocument(document, self._notes.lines)
 
     def _memory(self, stacks: Mapping[str, Mapping[str, object]]) -> int:
         """Of the guest: rings of its disks, and pages of stripe caches."""
@@ -152,12 +142,12 @@ class _Writer:
     # Hosts
 
     def _hba(self, host: CapturedController) -> Document:
-        own = [lun for lun in self._luns if lun.controller == host.name]
-        tags = self._tags(host, len(own))
+        luns = [lun for lun in self._luns if lun.controller == host.name]
+        tags = self._tags(host, len(luns))
         row: Document = {"driver": str(self._driver)}
         if accepts(ORIGINAL_DRIVER, host.driver):
             row[ORIGINAL_DRIVER.name] = host.driver
-        row |= {"can_queue": tags, **self._depths(host, own, tags)}
+        row |= {"can_queue": tags, **self._depths(host, luns, tags)}
         if accepts(NODE, host.node):
             row["node"] = host.node
             self._cite(f"hba.{host.name}.node", "read: numa_node")
@@ -185,16 +175,16 @@ class _Writer:
         self._cite(f"hba.{host.name}.can_queue", read)
         return tags
 
-    def _depths(self, host: CapturedController, own: Sequence[CapturedLun], tags: int) -> Document:
+    def _depths(self, host: CapturedController, luns: Sequence[CapturedLun], tags: int) -> Document:
         """cmd_per_lun: what most LUNs of the host have as queue_depth."""
         if self._driver is Driver.NVMET_TCP:
             return {}
-        common = Counter(lun.depth or host.tags for lun in own).most_common(1)[0][0]
-        for lun in own:
+        common = Counter(lun.depth or host.tags for lun in luns).most_common(1)[0][0]
+        for lun in luns:
             if (lun.depth or host.tags) != common:
                 self._notes.add(lun.device, f"queue_depth {lun.depth}; the LUNs of {host.name} have one, {common}")
         depth = max(1, min(common, host.tags, tags))
-        read = f"read: queue_depth is {common}" if any(lun.depth for lun in own) else "read: no queue_depth"
+        read = f"read: queue_depth is {common}" if any(lun.depth for lun in luns) else "read: no queue_depth"
         self._cite(f"hba.{host.name}.cmd_per_lun", read + ("" if depth == common else f"; here at most {depth}"))
         return {"cmd_per_lun": depth}
 

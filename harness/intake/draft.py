@@ -8,11 +8,10 @@ from math import ceil, inf
 from pathlib import Path, PurePosixPath
 from typing import cast
 
+from harness.intake.documents import AnnotatedDocument, Document, exact_size, exact_time, read_text, yaml_text
 from harness.intake.jobs import DraftJob
 from harness.intake.scaling import demands, expected_rates, not_concluded, waits
 from harness.intake.snapshot import slug
-from harness.intake.volumes import exact_size
-from harness.intake.yaml_text import read_text, yaml_text
 from harness.judge.visible import unseen
 from harness.limits.limits import arm_bound, unbounded_by
 from harness.limits.load import load_scenario as load_checked
@@ -43,7 +42,6 @@ _NO_REPORT = "the reported figures are left out: nothing follows from the topolo
 _LARGE = 256 << 10
 _DRAFT_SIZE = 64 << 30
 
-Document = dict[str, object]
 Rows = dict[str, dict[str, object]]
 
 
@@ -53,12 +51,6 @@ class DraftSource:
 
     document: Document
     name: str = ""
-
-
-@dataclass(frozen=True)
-class Draft:
-    document: Document
-    notes: tuple[str, ...]
 
 
 def named_topology(ref: str) -> DraftSource:
@@ -90,20 +82,20 @@ def made_up_topology(jobs: Sequence[DraftJob]) -> DraftSource:
 
 
 class Drafter:
-    """Makes a scenario step by step; ``places`` maps devices or folders of the jobs to targets of the topology."""
+    """Makes a scenario step by step; ``mapped`` has devices or folders of the jobs to targets of the topology."""
 
-    def __init__(self, name: str, jobs: Sequence[DraftJob], source: DraftSource, places: Mapping[str, str]) -> None:
+    def __init__(self, name: str, jobs: Sequence[DraftJob], source: DraftSource, mapped: Mapping[str, str]) -> None:
         self._name, self._jobs, self._source = name, jobs, source
         self._notes = [note for job in jobs for note in job.notes]
         self._scale = int(str(source.document.get("scale", 1)))
         self._teaches: list[str] = []
         topology = _read(source.document)
-        self._targets = targets(jobs, topology, places)
+        self._targets = targets(jobs, topology, mapped)
         self._files = {key for key, target in self._targets.items() if topology.is_filesystem(target)}
         self._on_files = {self._targets[key] for key in self._files}
         self._extents = dict(self._regions(topology))
 
-    def draft(self, reported: Mapping[str, float]) -> Draft:
+    def draft(self, reported: Mapping[str, float]) -> AnnotatedDocument:
         """The scenario; ``reported`` are IOPS of jobs by fio's name for them."""
         cached = [job.role for job in self._jobs if not job.direct and job.rw != "randread"]
         if cached:
@@ -125,7 +117,7 @@ class Drafter:
             document |= {"teaches": " ".join((_MEASURES, *self._teaches)), "arms": {_BASE: {}}}
             self._notes += [_NO_CLAIM, *([_NO_REPORT] if reported else [])]
         self._load(document, implied=True)
-        return Draft(document, tuple(self._notes))
+        return AnnotatedDocument(document, tuple(self._notes))
 
     # Loads
 
@@ -137,22 +129,22 @@ class Drafter:
                 if job.key == key and key in self._files and not 0 < (job.size or 0) < room:
                     why = f"{job.line}: {job.role} on the filesystem {target} needs a size below {room >> 20} MiB"
                     raise Misuse(why, remedy="write size=64m, or more where the guest's memory holds it")
-            own = {job.file: (job.offset or 0) + (job.size or 0) for job in self._jobs if job.key == key}
+            ends = {job.file: (job.offset or 0) + (job.size or 0) for job in self._jobs if job.key == key}
             if key in self._files:
-                yield from ((file, (0, room)) for file in own)
+                yield from ((file, (0, room)) for file in ends)
                 continue
-            if len(own) > 1 and all(own.values()) and sum(own.values()) <= room:
+            if len(ends) > 1 and all(ends.values()) and sum(ends.values()) <= room:
                 start = 0
-                for file, size in own.items():
+                for file, size in ends.items():
                     yield file, (start, size)
                     start += -(-size // 4096) * 4096
                 continue
-            if len(own) > 1:
-                self._notes.append(f"{len(own)} files on {target} have no place of their own: each job uses all of it")
+            if len(ends) > 1:
+                self._notes.append(f"{len(ends)} files on {target} have no place of their own: each job uses all of it")
             for job in self._jobs:
                 if job.key == key and (job.offset or 0) + (job.size or 0) > room:
                     self._notes.append(f"{job.line}: its size exceeds {target}: it uses all of {target}")
-                elif job.key == key and len(own) == 1 and (job.size or job.offset):
+                elif job.key == key and len(ends) == 1 and (job.size or job.offset):
                     yield job.file, (0, room)
 
     def _row(self, job: DraftJob) -> Document:
@@ -384,39 +376,35 @@ def _window(scenario: Scenario, load: Load) -> Document:
 def _published(jobs: Sequence[DraftJob]) -> Document:
     """How long the longest of the jobs ran on the machine, if any says it."""
     longest = max((job.runtime or 0 for job in jobs), default=0)
-    return {"of": _time(longest) if longest % _SECOND else f"{longest // _SECOND}s"} if longest else {}
+    return {"of": exact_time(longest) if longest % _SECOND else f"{longest // _SECOND}s"} if longest else {}
 
 
 def _read(document: Document) -> Topology:
     return read_text(yaml_text(document), "topology")
 
 
-def targets(jobs: Sequence[DraftJob], topology: Topology, places: Mapping[str, str]) -> dict[str, str]:
-    """The target of each device or folder: as in ``places``, by name, else the next one that is free."""
-    known = topology.targets()
+def targets(jobs: Sequence[DraftJob], topology: Topology, mapped: Mapping[str, str]) -> dict[str, str]:
+    """The target of each device or folder: as in ``mapped``, by name, else the next one that is free."""
+    available = topology.targets()
     members = {name for stack in topology.stacks.values() for name in stack.over}
     below = members.union(*(topology.luns[name].disks for name in members if name in topology.luns))
-    free = [name for name in dict.fromkeys((*topology.stacks, *known)) if name in known and name not in below]
+    free = [name for name in dict.fromkeys((*topology.stacks, *available)) if name in available and name not in below]
     keys = list(dict.fromkeys(job.key for job in jobs))
-    if unknown := sorted({*places.values()} - {*known}):
-        raise Misuse(f"--map: the topology has no {names(unknown)}", remedy=f"it has {names(known)}")
-    if unused := sorted({*places} - {*keys}):
+    if unknown := sorted({*mapped.values()} - {*available}):
+        raise Misuse(f"--map: the topology has no {names(unknown)}", remedy=f"it has {names(available)}")
+    if unused := sorted({*mapped} - {*keys}):
         raise Misuse(f"--map: no job uses {names(unused)}", remedy=f"the jobs use {names(keys)}")
-    chosen = {key: places[key] for key in keys if key in places}
+    chosen = {key: mapped[key] for key in keys if key in mapped}
     for key in keys:
-        if (own := slug(PurePosixPath(key).name)) in known:
-            chosen.setdefault(key, own)
+        if (name := slug(PurePosixPath(key).name)) in available:
+            chosen.setdefault(key, name)
     left = [name for name in free if name not in chosen.values()]
     for key in (key for key in keys if key not in chosen):
         if not left:
             line = next(job.line for job in jobs if job.key == key)
-            raise Misuse(f"{line}: no disk is left for {key}", remedy=f"--map {key}=NAME, one of {names(known)}")
+            raise Misuse(f"{line}: no disk is left for {key}", remedy=f"--map {key}=NAME, one of {names(available)}")
         chosen[key] = left.pop(0)
     return chosen
-
-
-def _time(value: int) -> str:
-    return f"{value}ns" if value % 1000 else f"{value // 1000}us"
 
 
 def slower(topology: Topology, by: int) -> Document:
@@ -424,19 +412,19 @@ def slower(topology: Topology, by: int) -> Document:
     values: dict[str, dict[str, str | int]] = {}
     for disk in topology.disks.values():
         scale = topology.scale
-        own: dict[str, str | int] = {}
+        slowed: dict[str, str | int] = {}
         if disk.service is not None:
-            own["service"] = _time(disk.service // scale * by)
+            slowed["service"] = exact_time(disk.service // scale * by)
         if disk.rate is not None and driver_of(disk, topology) not in SERIAL:
             # A token bucket has whole MB/s: the time of a large request for every one, however small.
-            own["service"] = _time(by * _LARGE * _SECOND // (disk.rate * scale))
+            slowed["service"] = exact_time(by * _LARGE * _SECOND // (disk.rate * scale))
         elif disk.rate is not None:
-            own["rate"] = f"{max(1, disk.rate * scale // by)} B/s"
+            slowed["rate"] = f"{max(1, disk.rate * scale // by)} B/s"
         if disk.seek:
-            own["seek"] = _time(min(_MOST_SEEK, disk.seek // scale * by))
+            slowed["seek"] = exact_time(min(_MOST_SEEK, disk.seek // scale * by))
         if disk.rotation:
-            own["rpm"] = max(_LEAST_RPM, _MINUTE * scale // disk.rotation // by)
-        for key, value in own.items():
+            slowed["rpm"] = max(_LEAST_RPM, _MINUTE * scale // disk.rotation // by)
+        for key, value in slowed.items():
             values.setdefault(key, {})[disk.name] = value
     settings: Document = {}
     for key, disks in values.items():

@@ -73,7 +73,7 @@ class FioOption:
     line: int
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return f"{self.path}:{self.line}"
 
     def problem(self, message: str, remedy: str) -> Problem:

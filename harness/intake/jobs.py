@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """fio jobs as roles of a scenario: which options carry over, which change nothing here, and which are refused."""
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TypeVar
 
+from harness.intake.documents import accepts, choices
 from harness.intake.jobfile import FioJob, FioOption, fio_flag, fio_integer, fio_size, fio_time
 from harness.intake.snapshot import SECTOR, slug
 from harness.scenario import schema
 from harness.scenario.model import MIXED, PERCENT, READS, mean_size, of_split
 from lab.base.errors import InputErrors, Problem
-from lab.yaml.fields import Choice, Text
+from lab.yaml.fields import Field
 
 T = TypeVar("T")
 
@@ -108,8 +108,16 @@ class _JobReader:
         return self._options.get(name)
 
     def is_set(self, name: str) -> bool:
-        option = self._options.get(name)
-        return option is not None and self._value(option, fio_flag, True)
+        option = self._take(name)
+        return option is not None and self._value(option, fio_flag, False)
+
+    def _choice(self, name: str, field: Field, default: str, remedy: str) -> str:
+        """The value of an option that is one of the field's."""
+        option = self._take(name)
+        if option is None or accepts(field, option.value):
+            return option.value if option else default
+        self._refuse(option, f"{option.value} is not among {', '.join(choices(field))}", remedy)
+        return default
 
     def _refuse(self, option: FioOption, reason: str, remedy: str = "") -> None:
         self.problems.append(option.problem(reason, remedy or _REMEDY.format(option.name)))
@@ -136,7 +144,9 @@ class _JobReader:
         return 1 + max(awaited, default=stage)
 
     def read(self, role: str, stage: int) -> DraftJob:
-        rw, direct = self._rw(), self._direct()
+        rw = self._choice("rw", schema.RW, "read", "write another rw")
+        direct, buffered = self.is_set("direct"), self._options.get("buffered")
+        direct = direct if buffered is None else not self.is_set("buffered")
         split, pre_read = self._split(rw), not direct and self.is_set("pre_read")
         options = dict(self._role_options(rw)) | ({"bssplit": split} if split else {})
         if split and rw in _RANDOM:
@@ -146,12 +156,12 @@ class _JobReader:
         if pre_read and "size" not in self._options:
             self._refuse(self._options["pre_read"], "the page cache does not take a whole device", "write size=64m")
         engine, depth, notes = self._engine(direct=direct)
-        key, file = self._place()
-        notes += [f"{option.place}: {option.name}={option.value} is left out" for option in self._left]
+        key, file = self._file()
+        notes += [f"{option.location}: {option.name}={option.value} is left out" for option in self._left]
         changing = [option for name, option in self._options.items() if name in _CHANGING]
-        notes += [f"{option.place}: {option.name} is left out: a role has no such option" for option in changing]
+        notes += [f"{option.location}: {option.name} is left out: a role has no such option" for option in changing]
         placement = [option for name, option in self._options.items() if name in _PLACEMENT]
-        notes += [f"{option.place}: {option.name} has no effect: the guest has one CPU" for option in placement]
+        notes += [f"{option.location}: {option.name} has no effect: the guest has one CPU" for option in placement]
         label = self._options.get("name")
         job = DraftJob(
             role=role,
@@ -179,37 +189,16 @@ class _JobReader:
         self._check_rest()
         return replace(job, notes=tuple(notes))
 
-    def _rw(self) -> str:
-        option = self._take("rw")
-        known = schema.RW.kind.values if isinstance(schema.RW.kind, Choice) else ()
-        if option is None:
-            return "read"
-        if option.value not in known:
-            self._refuse(option, f"{option.value} is not among {', '.join(known)}", "write another rw")
-            return "read"
-        return option.value
-
-    def _direct(self) -> bool:
-        direct, buffered = self._take("direct"), self._take("buffered")
-        if buffered:
-            return not self._value(buffered, fio_flag, True)
-        return bool(direct and self._value(direct, fio_flag, False))
-
     def _engine(self, *, direct: bool) -> tuple[str, int, list[str]]:
         """Engine and depth as they take effect, and notes where that is less than the job asks for."""
-        option, notes = self._take("ioengine"), list[str]()
-        engine = option.value if option else "psync"
-        known = schema.IOENGINE.kind.values if isinstance(schema.IOENGINE.kind, Choice) else ()
-        if option and engine not in known:
-            self._refuse(option, f"{engine} is not among {', '.join(known)}", "write the nearest of them")
+        engine = self._choice("ioengine", schema.IOENGINE, "psync", "write the nearest of them")
         depth = max(1, self._number("iodepth", fio_integer, 1) or 1)
-        waits = engine in _SYNCHRONOUS or (engine == "libaio" and not direct)
-        if depth > 1 and waits:
-            what = engine if engine in _SYNCHRONOUS else "buffered libaio"
-            notes.append(f"{self._options['iodepth'].place}: {what} has one in flight")
-        return engine, 1 if waits else depth, notes
+        if engine not in _SYNCHRONOUS and (direct or engine != "libaio"):
+            return engine, depth, []
+        what = engine if engine in _SYNCHRONOUS else "buffered libaio"
+        return engine, 1, [f"{self._options['iodepth'].location}: {what} has one in flight"] if depth > 1 else []
 
-    def _place(self) -> tuple[str, str]:
+    def _file(self) -> tuple[str, str]:
         """What the job's file is on: the device itself, else the folder; and the file."""
         filename, directory = self._take("filename"), self._take("directory")
         files = self._take("nrfiles")
@@ -268,51 +257,38 @@ class _JobReader:
         mix = self._take("rwmixwrite")
         if mix is not None and rw in MIXED and "rwmixread" not in self._options:
             yield "rwmixread", 100 - self._value(mix, fio_integer, 50)
-        for name in ("overwrite", "zero_buffers"):
-            flag = self._take(name)
-            if flag is not None and rw not in READS and self._value(flag, fio_flag, False):
-                yield name, True
         engine = self._options.get("ioengine")
-        for name in schema.ONLY_IO_URING if engine and engine.value == "io_uring" else ():
-            option = self._take(name)
-            if option is not None and self._value(option, fio_flag, False):
+        flags = ("overwrite", "zero_buffers", *(schema.ONLY_IO_URING if engine and engine.value == "io_uring" else ()))
+        for name in filter(self.is_set, flags):
+            if rw not in READS or name in schema.ONLY_IO_URING:
                 yield name, True
-        if rw in _RANDOM:
-            yield from self._random()
+        if rw in _RANDOM and self.is_set("norandommap"):
+            yield "norandommap", True
+        spread = self._take("random_distribution") if rw in _RANDOM else None
+        if spread and not accepts(schema.OPTIONS["random_distribution"].field, spread.value):
+            self._refuse(spread, f"{spread.value} is none that a role has")
+        elif spread and spread.value != "random":
+            yield "random_distribution", spread.value
         verify = self._take("verify")
         if verify is None or verify.value in ("", "0", "null"):
             return
-        kind = schema.OPTIONS["verify"].field.kind
         if rw in READS:
             self._refuse(verify, "it reads back what another job wrote, and each load runs by itself")
-        elif not isinstance(kind, Choice) or verify.value not in kind.values:
+        elif not accepts(schema.OPTIONS["verify"].field, verify.value):
             self._refuse(verify, f"{verify.value} is none of a role's checksums", "write verify=crc32c")
         else:
             yield "verify", verify.value
 
     def _split(self, rw: str) -> str:
-        option, own = self._take("bssplit"), schema.OPTIONS["bssplit"].field.kind
+        option = self._take("bssplit")
         if option is None:
             return ""
         text = self._side(option, rw)
-        known = isinstance(own, Text) and re.fullmatch(own.pattern, text) is not None
-        sizes = of_split(text) if known else {}
+        sizes = of_split(text) if accepts(schema.OPTIONS["bssplit"].field, text) else {}
         if sum(sizes.values()) == PERCENT and not any(size % SECTOR for size in sizes):
             return text
         self._refuse(option, "no sizes in sectors whose shares add up to 100", "write bssplit=4k/60:64k/40")
         return ""
-
-    def _random(self) -> Iterator[tuple[str, object]]:
-        if self.is_set("norandommap"):
-            yield "norandommap", True
-        option = self._take("random_distribution")
-        if option is None or option.value == "random":
-            return
-        own = schema.OPTIONS["random_distribution"].field.kind
-        if isinstance(own, Text) and own.pattern and re.fullmatch(own.pattern, option.value):
-            yield "random_distribution", option.value
-        else:
-            self._refuse(option, f"{option.value} is none that a role has")
 
     def _check_rest(self) -> None:
         """Refuse what is left and may change what is measured."""

@@ -94,26 +94,26 @@ def _lists(lines: list[str], path: str) -> Iterator[Parameters]:
 
 
 def _job(block: Parameters, path: str) -> tuple[FioJob, frozenset[str]]:
-    place = block["rw"].line
-    options = {name: FioOption(name, value, path, place) for name, value in _DEFAULTS.items()}
+    line = block["rw"].line
+    options = {name: FioOption(name, value, path, line) for name, value in _DEFAULTS.items()}
     options |= {name: block[name] for name in _SAME if name in block}
     for name, yes in _FLAGS.items():
         if name in block:
             value = str(int(block[name].value in (yes, "1", "true")))
             options[name] = _option(name, value, path, block[name].line)
     disk = re.sub(r"\W", "", _value(block, "disk")) or "disk"
-    options["filename"] = FioOption("filename", f"/dev/{disk}", path, place)
+    options["filename"] = FioOption("filename", f"/dev/{disk}", path, line)
     left = {name: option for name, option in block.items() if name not in {*options, *_SUPPLIED}}
     options |= left
     tasks = re.fullmatch(r"([1-9]\d{0,5})t?", _value(block, "nr_task") or "1")
     if tasks:
-        options["numjobs"] = FioOption("numjobs", tasks[1], path, place)
+        options["numjobs"] = FioOption("numjobs", tasks[1], path, line)
     if "test_size" in block:
         options |= _size(block["test_size"], int(tasks[1]) if tasks else 0)
     if not tasks:
         left |= {name: block[name] for name in ("nr_task", "test_size") if name in block}
         options |= {"nr_task": block["nr_task"]}
-    return FioJob(_TEST, path, place, options), frozenset(left)
+    return FioJob(_TEST, path, line, options), frozenset(left)
 
 
 def _size(total: FioOption, tasks: int) -> Parameters:
@@ -123,5 +123,5 @@ def _size(total: FioOption, tasks: int) -> Parameters:
     try:
         size = fio_size(total.value) // tasks
     except ValueError as error:
-        raise Misuse(f"{total.place}: test_size: {error}", remedy="write a size such as 128G") from error
+        raise Misuse(f"{total.location}: test_size: {error}", remedy="write a size such as 128G") from error
     return {"size": FioOption("size", str(size - size % 4096), total.path, total.line)}

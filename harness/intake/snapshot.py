@@ -66,8 +66,8 @@ class Snapshot:
 
 def natural(name: str) -> tuple[tuple[int, str], ...]:
     """A key that sorts numbers in names by value, and sdaa after sdz."""
-    words = re.findall(r"[0-9]+|[^0-9]+", name)
-    return tuple((int(word), "") if word.isdecimal() else (len(word), word) for word in words)
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    return tuple((int(part), "") if part.isdecimal() else (len(part), part) for part in parts)
 
 
 def collect(root: Path | None, disks: Sequence[str]) -> Snapshot:
@@ -248,21 +248,21 @@ def read_devices(snapshot: Snapshot, paths: Iterable[frozenset[str]], notes: Not
 
 def _controller(snapshot: Snapshot, device: str, notes: Notes) -> CapturedController | None:
     """The controller of a block device; None for a device that has none, or none of its own."""
-    own = f"block/{device}"
-    parts = PurePosixPath(snapshot.text(f"{own}/place")).parts
+    folder = f"block/{device}"
+    parts = PurePosixPath(snapshot.text(f"{folder}/place")).parts
     host = next(filter(_HOST.fullmatch, parts), "")
     nvme = next(filter(_NVME.fullmatch, parts), "")
     if not (host or nvme) and "virtual" in parts:
         if not _is_head(snapshot, device):
             notes.add(device, f"a virtual device ({lsblk_type(snapshot, device)}) that topologies have no kind for")
         return None
-    queues = list(snapshot.rows(f"{own}/mq"))
+    queues = list(snapshot.rows(f"{folder}/mq"))
     tags = max((int(row[1]) for row in queues if row[1:] and row[1].isdecimal()), default=0)
     read = "nr_tags"
     if host:
         tags, read = snapshot.number(f"host/{host}/can_queue") or 0, "can_queue"
     elif not tags:
-        tags, read = snapshot.number(f"{own}/queue/nr_requests") or 0, "nr_requests"
+        tags, read = snapshot.number(f"{folder}/queue/nr_requests") or 0, "nr_requests"
     name = slug(host or nvme or (parts[-3] if parts[-2:-1] == ("block",) else "".join(parts[-2:-1])))
     if tags < 1 or not name:
         notes.add(device, "the capture has no number of tags for its controller")
@@ -287,9 +287,9 @@ def lsblk_type(snapshot: Snapshot, device: str) -> str:
 
 
 def _lun(snapshot: Snapshot, device: str, controller: CapturedController, notes: Notes) -> CapturedLun | None:
-    own = f"block/{device}"
-    size = (snapshot.number(f"{own}/size") or 0) * SECTOR
-    kind = snapshot.line(f"{own}/device/type") if controller.read == "can_queue" else _DIRECT_ACCESS
+    folder = f"block/{device}"
+    size = (snapshot.number(f"{folder}/size") or 0) * SECTOR
+    kind = snapshot.line(f"{folder}/device/type") if controller.read == "can_queue" else _DIRECT_ACCESS
     parts = namespace(device)
     reason = ""
     if kind not in ("", _DIRECT_ACCESS):
@@ -305,11 +305,11 @@ def _lun(snapshot: Snapshot, device: str, controller: CapturedController, notes:
         return None
     # The name that the kernel gives to the path of a namespace: the plain one is that of the stack over it.
     name = f"nvme{parts[0]}c{parts[1] or controller.name.removeprefix('nvme')}n{parts[2]}" if parts else slug(device)
-    identity = snapshot.line(f"{own}/identity")
+    identity = snapshot.line(f"{folder}/identity")
     disk = f"nvme{parts[0]}n{parts[2]}" if parts else f"identity {identity}" if identity else name
-    ports = tuple(filter(_SAS_PORT.fullmatch, PurePosixPath(snapshot.text(f"{own}/place")).parts))
-    depth = snapshot.number(f"{own}/device/queue_depth")
-    rotational = snapshot.text(f"{own}/queue/rotational") == "1"
+    ports = tuple(filter(_SAS_PORT.fullmatch, PurePosixPath(snapshot.text(f"{folder}/place")).parts))
+    depth = snapshot.number(f"{folder}/device/queue_depth")
+    rotational = snapshot.text(f"{folder}/queue/rotational") == "1"
     size = min(size, _LARGEST) // MEBIBYTE * MEBIBYTE
     return CapturedLun(name, device, controller.name, disk, size, depth, rotational, ports)
 

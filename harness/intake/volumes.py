@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.intake.documents import accepts, choices, exact_size
 from harness.intake.snapshot import (
     MEBIBYTE,
     SECTOR,
@@ -17,7 +18,6 @@ from harness.intake.snapshot import (
     slug,
 )
 from lab.topology.fields import IOPOLICY, LEVEL, MD_FIELDS, QUEUE_FIELDS, SELECTOR
-from lab.yaml.fields import Choice, Field, Integer, Text
 
 _LARGEST_HEAD = 16 * MEBIBYTE
 """Labels and metadata of LVM and partition tables: a member that starts there and is nearly whole counts as whole."""
@@ -53,23 +53,6 @@ class DmPaths:
     mode: str
 
 
-def accepts(field: Field, value: str | int | None) -> bool:
-    """Whether a key of a topology file may have this value."""
-    if isinstance(field.kind, Choice):
-        return value in field.kind.values
-    if isinstance(field.kind, Text):
-        return isinstance(value, str) and re.fullmatch(field.kind.pattern, value) is not None
-    return isinstance(field.kind, Integer) and isinstance(value, int) and field.kind.low <= value <= field.kind.high
-
-
-def exact_size(value: int) -> str | int:
-    """Bytes in the largest unit that leaves no remainder, as a topology file has them."""
-    fits = [
-        (unit, value >> shift) for unit, shift in zip("TGMk", (40, 30, 20, 10), strict=True) if not value % (1 << shift)
-    ]
-    return f"{fits[0][1]}{fits[0][0]}" if value and fits else value
-
-
 def dm_table(snapshot: Snapshot, device: str) -> tuple[DmTarget, ...]:
     """The targets of a dm device; empty where its table could not be read."""
     lines = (_TARGET.match(line) for line in snapshot.text(f"block/{device}/table").splitlines())
@@ -94,7 +77,7 @@ def dm_paths(target: DmTarget) -> DmPaths | None:
             paths, arguments = int(next(words)), int(next(words))
             group = [(next(words), take(arguments)) for _ in range(paths)]
             groups.append(tuple(number for number, _ in group))
-            repeat = next((int(own[0]) for _, own in reversed(group) if own and own[0].isdecimal()), 1)
+            repeat = next((int(counts[0]) for _, counts in reversed(group) if counts and counts[0].isdecimal()), 1)
     except (StopIteration, ValueError):
         return None
     bio = "queue_mode bio" in " ".join(features)
@@ -103,9 +86,9 @@ def dm_paths(target: DmTarget) -> DmPaths | None:
 
 def device_numbers(snapshot: Snapshot) -> dict[str, str]:
     """Block devices and partitions by device number."""
-    places = {f"block/{device}": device for device in snapshot.below("block")}
-    places |= {f"block/{device}/part/{part}": part for part, device in partition_parents(snapshot).items()}
-    numbers = {snapshot.text(f"{place}/dev"): device for place, device in places.items()}
+    folders = {f"block/{device}": device for device in snapshot.below("block")}
+    folders |= {f"block/{device}/part/{part}": part for part, device in partition_parents(snapshot).items()}
+    numbers = {snapshot.text(f"{folder}/dev"): device for folder, device in folders.items()}
     numbers.pop("", None)
     return numbers
 
@@ -117,12 +100,12 @@ def partition_parents(snapshot: Snapshot) -> dict[str, str]:
 
 def same_disk(snapshot: Snapshot) -> Iterator[frozenset[str]]:
     """Sets of devices that are paths of one multipath device."""
-    known = device_numbers(snapshot)
+    numbers = device_numbers(snapshot)
     for device in snapshot.below("block"):
         for target in dm_table(snapshot, device):
             paths = dm_paths(target) if target.kind == "multipath" else None
             if paths:
-                yield frozenset(known[number] for group in paths.groups for number in group if number in known)
+                yield frozenset(numbers[number] for group in paths.groups for number in group if number in numbers)
 
 
 class StackReader:
@@ -171,8 +154,8 @@ class StackReader:
         if device in self._names:
             return self._names[device]
         if parent := self._parents.get(device):
-            own = f"block/{parent}/part/{device}"
-            start, size = (SECTOR * (self._snapshot.number(f"{own}/{key}") or 0) for key in ("start", "size"))
+            sectors = (self._snapshot.number(f"block/{parent}/part/{device}/{key}") for key in ("start", "size"))
+            start, size = (SECTOR * (count or 0) for count in sectors)
             return self._extent(self._name_of(parent), start, size, slug(device))
         if device in self._left or not is_stacked(device):
             raise LeftOut
@@ -241,12 +224,12 @@ class StackReader:
     def _pieces(self, device: str, words: Sequence[str], sizes: Sequence[int]) -> list[str]:
         """The members of a table: pairs of a device number and a sector. Raises LeftOut unless all are there, once."""
         pieces: list[str] = []
-        for place, (number, sector, size) in enumerate(zip(words[::2], words[1::2], sizes, strict=False)):
+        for index, (number, sector, size) in enumerate(zip(words[::2], words[1::2], sizes, strict=False)):
             member = self._numbers.get(number, "")
             try:
                 if not sector.isdecimal():
                     raise LeftOut
-                name = f"{slug(device)}-{place}"
+                name = f"{slug(device)}-{index}"
                 pieces.append(self._extent(self._name_of(member), int(sector) * SECTOR, size, name))
             except LeftOut as error:
                 raise LeftOut(f"its member {member or number} is left out") from error
@@ -309,26 +292,21 @@ class StackReader:
     # md
 
     def _md_row(self, device: str) -> tuple[int, StackRow]:
-        own = f"block/{device}"
-        text, number = self._snapshot.line, self._snapshot.number
-        level, disks, chunk = (
-            text(f"{own}/md/level"),
-            number(f"{own}/md/raid_disks") or 0,
-            number(f"{own}/md/chunk_size"),
-        )
-        slots = {row[0]: row[-1] for row in self._snapshot.rows(f"{own}/members") if row[0].isdecimal()}
+        folder, number = f"block/{device}", self._snapshot.number
+        level, disks = self._snapshot.line(f"{folder}/md/level"), number(f"{folder}/md/raid_disks") or 0
+        chunk = number(f"{folder}/md/chunk_size")
+        slots = {row[0]: row[-1] for row in self._snapshot.rows(f"{folder}/members") if row[0].isdecimal()}
         if not accepts(LEVEL, level):
-            known = ", ".join(LEVEL.kind.values) if isinstance(LEVEL.kind, Choice) else ""
-            raise LeftOut(f"an md array of level {level or 'unknown'}; topologies have {known}")
+            raise LeftOut(f"an md array of level {level or 'unknown'}; topologies have {', '.join(choices(LEVEL))}")
         over = self._names_of(slots[slot] for slot in sorted(slots, key=int))
         if len(over) != disks or not over:
             raise LeftOut(f"{len(over)} of its {disks} members are there and in the topology")
         row: StackRow = {"kind": "md", "level": level}
         row |= {"chunk": exact_size(chunk)} if chunk and level != "raid1" else {}
         row["over"] = _distinct(over)
-        row |= {"bitmap": "internal"} if text(f"{own}/bitmap/location") not in ("", "none") else {}
+        row |= {"bitmap": "internal"} if self._snapshot.line(f"{folder}/bitmap/location") not in ("", "none") else {}
         row |= {"md": settings} if (settings := self._md_settings(device)) else {}
-        if (action := text(f"{own}/md/sync_action")) not in ("", "idle"):
+        if (action := self._snapshot.line(f"{folder}/md/sync_action")) not in ("", "idle"):
             self._notes.add(device, f"was in {action}; the topology's array is clean")
         return self._whole(device), row
 

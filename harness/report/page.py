@@ -159,14 +159,14 @@ def _entries(entries: Iterable[EntryVerdict]) -> list[Values]:
 
 
 def _reproductions(verdict: Verdict) -> Iterator[Values]:
-    for told in verdict.reproductions:
-        shown = NOT_MEASURED if told.ensemble is None else spread(told.ensemble)
-        report = reported(told.reported, told.in_words)
-        off = "" if told.off is None else f"{100 * told.off:+.1f} % from the report's {report}. "
-        words = f"Report: {report}. " if told.reported is None else ""
-        drawn = strip(told.that, [StripRow("", told.ensemble)], reported=told.reported)
-        more = {"expect": "", "ratio": told.ratio.text, "sentence": words + off + (told.because or told.reason)}
-        yield {"word": "", "must": "", "that": told.that, "value": shown, **more, "strip": drawn}
+    for entry in verdict.reproductions:
+        shown = NOT_MEASURED if entry.ensemble is None else spread(entry.ensemble)
+        report = reported(entry.reported, entry.in_words)
+        off = "" if entry.off is None else f"{100 * entry.off:+.1f} % from the report's {report}. "
+        before = f"Report: {report}. " if entry.reported is None else ""
+        drawn = strip(entry.that, [StripRow("", entry.ensemble)], reported=entry.reported)
+        more = {"expect": "", "ratio": entry.ratio.text, "sentence": before + off + (entry.because or entry.reason)}
+        yield {"word": "", "must": "", "that": entry.that, "value": shown, **more, "strip": drawn}
 
 
 def _cells(run: RunFolder, verdict: Verdict) -> Iterator[Values]:
@@ -185,9 +185,9 @@ def _cells(run: RunFolder, verdict: Verdict) -> Iterator[Values]:
 def _lines(run: RunFolder, cell: PlannedCell) -> Iterator[str]:
     facts = run.facts
     named = facts.command[_SCENARIO] if len(facts.command) > _SCENARIO else facts.scenario
-    words = ["blklab", "run", named, "--kernel", facts.kernel.spec]
-    words += ["--base", facts.base.spec] if facts.base else []
-    yield shlex.join([*words, "--arm", cell.arm, "--seeds", str(cell.seed)])
+    command = ["blklab", "run", named, "--kernel", facts.kernel.spec]
+    command += ["--base", facts.base.spec] if facts.base else []
+    yield shlex.join([*command, "--arm", cell.arm, "--seeds", str(cell.seed)])
     if cell.boot and (run.path / "boots" / cell.boot / "repeat.sh").is_file():
         yield f"sh boots/{cell.boot}/repeat.sh"
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from harness.figures.boot import MeasurementError
 from harness.figures.fio import read_fio
 from harness.intake.capture import capture
+from harness.intake.documents import read_text, yaml_text
 from harness.intake.draft import Drafter, made_up_topology
 from harness.intake.jobfile import read_jobs
 from harness.intake.jobs import draft_jobs
 from harness.intake.snapshot import Snapshot, collect
-from harness.intake.yaml_text import read_text, yaml_text
 from harness.scenario.load import load_scenario
 from lab.base.errors import BlklabError, Misuse
 from lab.topology.load import CATALOGUE, load_topology

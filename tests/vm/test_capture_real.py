@@ -12,9 +12,9 @@ import pytest
 
 from harness.cli import main
 from harness.intake.capture import capture
+from harness.intake.documents import yaml_text
 from harness.intake.snapshot import SCRIPT, CapturedDevices, Notes, Snapshot, read_devices, read_snapshot
 from harness.intake.volumes import same_disk
-from harness.intake.yaml_text import yaml_text
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.guest.steps.device import TableStep

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.intake.documents import yaml_text
 from harness.intake.scaling import COSTS
-from harness.intake.yaml_text import yaml_text
 from harness.limits.load import load_scenario
 from harness.report.format import plural
 from lab.base.cache import Cache

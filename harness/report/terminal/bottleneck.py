@@ -29,8 +29,8 @@ def folded_lines(bottlenecks: Sequence[Bottleneck], failed: Collection[tuple[str
                 limits.setdefault(_label(limit), []).append(limit)
         rows = sorted(limits.items(), key=lambda item: len(item[1]))
         every = [limit for _, alike in rows for limit in alike]
-        told = any((it.arm, load.partition(".")[0]) in failed and (it.binding or "." in load) for it in every)
-        if len(rows) == 1 and not told:
+        named = any((limit.arm, load.partition(".")[0]) in failed and (limit.binding or "." in load) for limit in every)
+        if len(rows) == 1 and not named:
             continue
         whole = {limit.arm for limit in every} == arms
         row = Text("; ").join(_limited(*limit, _where(limit[1], rows, whole=whole)) for limit in rows)

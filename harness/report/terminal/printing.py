@@ -58,9 +58,9 @@ _WIDEST = 500
 
 def print_wide(console: Console, table: Table) -> None:
     needed = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
-    own = console.width
-    console.width = max(own, needed)
+    width = console.width
+    console.width = max(width, needed)
     try:
         console.print(table)
     finally:
-        console.width = own
+        console.width = width

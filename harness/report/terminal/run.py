@@ -257,18 +257,18 @@ def _reproductions(console: Console, verdict: Verdict) -> None:
     if not verdict.reproductions:
         return
     _section(console, "Compared with the field report")
-    for told in verdict.reproductions:
+    for entry in verdict.reproductions:
         table = _grid(1)
-        table.add_row("-", Text(told.that))
-        seen = f"not measured: {told.reason}" if told.ensemble is None else f"measured {spread(told.ensemble)}"
-        for words, style in (
-            (f"report {reported(told.reported, told.in_words)}", ""),
-            (seen, "bold" if told.ensemble else "dim"),
-            (told.ratio.text, "dim"),
-            (told.because, "italic"),
+        table.add_row("-", Text(entry.that))
+        measured = f"measured {spread(entry.ensemble)}" if entry.ensemble else f"not measured: {entry.reason}"
+        for text, style in (
+            (f"report {reported(entry.reported, entry.in_words)}", ""),
+            (measured, "bold" if entry.ensemble else "dim"),
+            (entry.ratio.text, "dim"),
+            (entry.because, "italic"),
         ):
-            if words:
-                table.add_row("", Text(words, style))
+            if text:
+                table.add_row("", Text(text, style))
         _indent(console, table)
 
 

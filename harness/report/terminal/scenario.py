@@ -113,13 +113,13 @@ def _arms(scenario: Scenario) -> Iterator[str]:
 
 def _setting(arm: Arm, earlier: Sequence[Arm]) -> Iterator[str]:
     """The arm's topology and settings; or an arm above that has all but few of them, and these."""
-    own = arm.settings.items()
-    alike = [above for above in earlier if above.topology.name == arm.topology.name and own & above.settings.items()]
+    items = arm.settings.items()
+    alike = [above for above in earlier if above.topology.name == arm.topology.name and items & above.settings.items()]
     fewer = [above for above in alike if above.settings.keys() <= arm.settings.keys()]
-    base = min(fewer, key=lambda above: len(own - above.settings.items()), default=None)
+    base = min(fewer, key=lambda above: len(items - above.settings.items()), default=None)
     yield f"as {base.name}" if base else arm.topology.name
     given = base.settings.items() if base else ()
-    yield from (f"{key}: {value}" for key, value in own if (key, value) not in given and key != "topology")
+    yield from (f"{key}: {value}" for key, value in items if (key, value) not in given and key != "topology")
 
 
 def _devices(arm: Arm) -> Iterator[str]:

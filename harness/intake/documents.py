@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Documents as YAML files for people: a row to a line, with comments at the top."""
+"""Topologies and scenarios as documents: their values as the files have them, and the files for people to read."""
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,49 @@ import yaml
 
 from lab.topology.load import load_topology
 from lab.topology.model import Topology
+from lab.yaml.fields import Choice, Field, Integer, Text
 from lab.yaml.strict import Problems, parse
 
 _WIDTH = 118
 _LICENCE = "SPDX-License-Identifier: GPL-2.0-only"
+
+Document = dict[str, object]
+
+
+@dataclass(frozen=True)
+class AnnotatedDocument:
+    """A file to be written; ``notes`` are what it leaves out or does not show."""
+
+    document: Document
+    notes: tuple[str, ...]
+
+
+def choices(field: Field) -> tuple[str, ...]:
+    return field.kind.values if isinstance(field.kind, Choice) else ()
+
+
+def accepts(field: Field, value: str | int | None) -> bool:
+    """Whether a key may have this value."""
+    match field.kind, value:
+        case Choice(), str():
+            return value in field.kind.values
+        case Text(), str():
+            return re.fullmatch(field.kind.pattern, value) is not None
+        case Integer(), int():
+            return field.kind.low <= value <= field.kind.high
+    return False
+
+
+def exact_size(value: int) -> str | int:
+    """Bytes in the largest unit that leaves no remainder."""
+    for unit, shift in zip("TGMk", (40, 30, 20, 10), strict=True):
+        if value and not value % (1 << shift):
+            return f"{value >> shift}{unit}"
+    return value
+
+
+def exact_time(ns: int) -> str:
+    return f"{ns}ns" if ns % 1000 else f"{ns // 1000}us"
 
 
 class _Dumper(yaml.SafeDumper):
