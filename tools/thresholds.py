@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from harness import fitted
 from harness.base.checkout import PAGES, SCENARIOS
 from harness.base.files import write_json
 from harness.commands.common import options as shared
@@ -19,7 +20,7 @@ from harness.commands.common.boots import kernel_of
 from harness.judge.cells import CellResult, Ensemble, ensemble_of
 from harness.judge.claims import layout_by_kind, margin_of
 from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble
-from harness.judge.thresholds import DATA, LARGE, LEAST_ARMS, SHORT, SHORT_WINDOWS, SINGLE, TWINS, NullEvidence, kind
+from harness.judge.thresholds import DATA, LARGE, SHORT_WINDOWS, NullEvidence, kind
 from harness.limits.load import load_scenario
 from harness.record.judging import results_of
 from harness.report import markdown
@@ -208,7 +209,7 @@ def _moved(measure: Measure, spec: str, scenario: Scenario) -> Iterator[tuple[st
         for claim in near:
             moved = _value(claim, twin)
             pair = figures[claim].median, moved.median if moved else 0.0
-            layouts[claim] = TWINS * spread(pair) if min(pair) > 0 else math.inf
+            layouts[claim] = fitted.TWINS * spread(pair) if min(pair) > 0 else math.inf
     for claim, values in figures.items():
         yield claim.ratio.text, (values.median, layouts[claim])
 
@@ -250,12 +251,12 @@ shared tags are of arms in which the CPUs share those of a host: which of them u
 
 `blklab compare` and `blklab patch` mark a difference between builds of one configuration where the ranges are apart
 and the medians, over the same seeds, differ by more than another layout moves them; with one seed a side, or other
-seeds (null pairs of the zoo), by more than any two boots. A kind whose figures differ in fewer than {LEAST_ARMS}
+seeds (null pairs of the zoo), by more than any two boots. A kind whose figures differ in fewer than {fitted.LEAST_ARMS}
 arms has too little evidence for a small threshold (percentiles are equal while they fall into one bin of fio's): there
-it is at least the one between kernels of different configuration, {100 * LARGE.share:g} %, and {SINGLE:g} times
+it is at least the one between kernels of different configuration, {100 * LARGE.share:g} %, and {fitted.SINGLE:g} times
 with one seed a side.
 A claim whose bound is nearer than its figures' kinds are moved is marked "within layout". The ratio of a shipped one
-is measured in another layout then, and {TWINS} times what moved it decides (`thresholds.json`, claims).
+is measured in another layout then, and {fitted.TWINS} times what moved it decides (`thresholds.json`, claims).
 """
 
 
@@ -271,8 +272,8 @@ def threshold_page(
         _PREFACE,
         *markdown.table(_COLUMNS, (_row(name, evidence) for name, evidence in rows.items())),
         "",
-        f"Moved by {percent(MUCH)} or more, or rates and latencies of windows below {SHORT // 1_000_000} ms (rows:"
-        " `thresholds.json`): "
+        f"Moved by {percent(MUCH)} or more, or rates and latencies of windows below {fitted.SHORT // 1_000_000} ms"
+        " (rows: `thresholds.json`): "
         + "; ".join(f"{name} ({percent(share)})" for name, share in moved.items() if name not in rows),
         "",
         f"Arms: {arms}; {plural(SEEDS, 'seed')}, the other layouts one. {measured_on}."

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from errno import EILSEQ
 from math import nan
 
+from harness import fitted
 from harness.figures.boot import LoadFiles, MeasurementError, Node, parse
 from harness.figures.disks import window_of
 from harness.scenario.model import Load, Role
@@ -23,8 +24,6 @@ _MIXED = "mixed"
 _LATENCIES = ("lat", "clat", "slat")
 _NS_PER_MS = 1_000_000
 _SECTOR = 512
-_ROUNDING = 1.001
-"""fio prints means with few digits; the fullest of 191 windows of 18 scenarios was at 0.9955 of its room."""
 _COMPLAINTS = re.compile(rb"\Averify: .*?\n(?=\{)", re.DOTALL)
 """What verifying readers write into the output for each bad block, before the document; they mix their lines."""
 
@@ -142,7 +141,7 @@ def _latencies(load: Load, role: Role, figures: Figures) -> Iterator[str]:
         figures.get((load.name, role.name, metric), nan) for metric in ("total_ios", "lat.mean", "lat.max", "runtime")
     )
     slots = role.iodepth * len(role.disks)
-    if ios * mean > slots * (max(ran, load.runtime) + 2 * longest) * _ROUNDING:
+    if ios * mean > slots * (max(ran, load.runtime) + 2 * longest) * fitted.MEAN_ROUNDING:
         yield f"{ios:.0f} I/Os of {role.name}, {mean:.0f} ns each: more than {slots} at a time are in flight"
 
 

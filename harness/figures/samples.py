@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from harness import fitted
 from harness.figures.boot import LoadFiles, MeasurementError, Node, parse
 from harness.figures.disks import BEFORE, DiskTime, window_of
 from harness.scenario.model import Load
-from harness.scenario.registry import GUEST, HOST, IDLE, IOPS, KNOWN_IDLE, LUN, PER_IO, Figures, Readings, Source
+from harness.scenario.registry import GUEST, HOST, IDLE, IOPS, LUN, PER_IO, Figures, Readings, Source
 from lab.topology.model import SCSI, Driver, Hba, Topology
 
 
@@ -37,9 +38,6 @@ class Series:
 
 _TICK = 10_000_000
 """In ns. Samples of older labs have the CPU's times in ticks of USER_HZ, 100 on every machine but Alpha and IA-64."""
-_TAKEN_BACK = 1.3
-"""In ticks the kernel may take iowait back (kernel/sched/cputime.c), and then more is idle than passed: up to 15.6 % in
-223 windows on 7.2 (nvme-multipath-iopolicy). Twice that is the bound. In ns it cannot be."""
 LIMIT = 4096
 """The largest value that is counted by itself (SERIES_VALUES of lab/native/sampler)."""
 
@@ -75,7 +73,7 @@ def read_samples(data: bytes, file: str) -> Samples:
     cpu = document.node("cpu")
     elapsed, idle = _cpu_times(cpu)
     resolution = cpu.whole("resolution") if "resolution" in cpu else 0
-    if idle > elapsed * (1 if resolution == 1 else _TAKEN_BACK):
+    if idle > elapsed * (1 if resolution == 1 else fitted.TAKEN_BACK):
         raise cpu.wrong("idle", f"is {idle} ns of {elapsed} ns")
     return Samples(
         series={name: _series(rows.node(name), early.text(name) if name in early else "") for name in rows},
@@ -166,7 +164,7 @@ def sample_figures(files: LoadFiles, figures: Figures) -> Readings:
 def _cost_figures(samples: Samples, load: Load, figures: Figures) -> Readings:
     """Busy time over I/Os, without what the sampler took; nothing where no I/Os are, or where ticks do not tell it."""
     iops = sum(figures[load.name, role, IOPS] for role in load.roles)
-    if iops and not (samples.in_ticks and samples.idle > KNOWN_IDLE):
+    if iops and not (samples.in_ticks and samples.idle > fitted.KNOWN_IDLE):
         cost = max(0.0, (1 - samples.idle) * samples.cpus - samples.cost) * _SECOND / iops
         yield from (((load.name, role, PER_IO), cost) for role in load.roles)
 

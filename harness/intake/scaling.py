@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil, inf
 
-from harness.judge.visible import LEAST_IDLE
+from harness import fitted
 from harness.limits.limits import allowed
 from harness.scenario.model import Arm, Load, Role
 from lab.base.units import show_time
@@ -48,7 +48,7 @@ class Demand:
     @property
     def factor(self) -> int:
         """The whole factor by which rates must be lower and times longer; 1 where the guest keeps up."""
-        return max(1, ceil(self.busy / ((1 - LEAST_IDLE) * _MARGIN)))
+        return max(1, ceil(self.busy / ((1 - fitted.LEAST_IDLE) * _MARGIN)))
 
 
 def demands(arm: Arm, loads: Iterable[Load]) -> Iterator[Demand]:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
+from harness import fitted
 from harness.judge.cells import CellResult, Ensemble, compared, ensemble_of
 from harness.judge.claims import Judgement
-from harness.judge.thresholds import LARGE, SINGLE, NullEvidence, evidence, kind, product, widest
+from harness.judge.thresholds import LARGE, NullEvidence, evidence, kind, product, widest
 from harness.scenario.model import Ratio, Status
 from harness.scenario.ratio import BASELINE, FIGURE
 from harness.scenario.registry import FigureKey
@@ -139,7 +140,7 @@ class Difference:
         That of other layouts holds for equal seeds: other seeds read other offsets, so any two boots count.
         """
         if self.evidence is None:
-            return SINGLE - 1 if self.single else LARGE.share
+            return fitted.SINGLE - 1 if self.single else LARGE.share
         seeds = [side.values.keys() for side in (self.before, self.after) if side is not None]
         other_seeds = not self.evidence.general and seeds[:1] != seeds[1:]
         return self.evidence.single if self.single or other_seeds else self.evidence.layout

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from harness import fitted
 from harness.judge.cells import CellResult, Ensemble, worst
 from harness.limits.limits import arm_bound, shares_of_bound
 from harness.noise import Rule
@@ -111,11 +112,6 @@ def _cell_value(operand: Operand, seed: int, cells: Cells, where: str) -> float:
     return value
 
 
-ABOVE_BOUND = 1.03
-"""From which multiple of its own bound a figure shows that the bound is wrong. The precision of the device models; the
-largest of 746 verdicts of this collection was 1.0158 (a buffered writer of lvm-two-places)."""
-
-
 def above_bound(ratio: Ratio, ensemble: Ensemble, evidence: Evidence) -> str:
     """Why a ratio of a rate and the bound on it cannot be true; empty where it can.
 
@@ -124,7 +120,7 @@ def above_bound(ratio: Ratio, ensemble: Ensemble, evidence: Evidence) -> str:
     """
     left, right = ratio.left, ratio.right
     seed, highest = max(ensemble.values.items(), key=lambda value: value[1])
-    if right is None or right.kind != BOUND or left.path[:3] != right.path[:3] or highest <= ABOVE_BOUND:
+    if right is None or right.kind != BOUND or left.path[:3] != right.path[:3] or highest <= fitted.ABOVE_BOUND:
         return ""
     load, role, metric = right.key
     rate = figure_of(role, metric).rate
@@ -136,7 +132,7 @@ def above_bound(ratio: Ratio, ensemble: Ensemble, evidence: Evidence) -> str:
     figure = highest * arm_bound(arm, window, role, metric)
     moved[role] = figure * (window.roles[role].bs if rate is Rate.REQUESTS else 1)
     fullest, _ = shares_of_bound(arm, window, moved, devices=True)
-    if fullest <= ABOVE_BOUND:
+    if fullest <= fitted.ABOVE_BOUND:
         return ""
     return (
         f"{'.'.join(left.path)} is {figure:.5g}, its bound {figure / fullest:.5g}: no device of this topology does"

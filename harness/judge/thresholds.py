@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial, reduce
 from pathlib import Path
 
+from harness import fitted
 from harness.scenario.registry import (
     GUEST,
     HOST,
@@ -22,23 +23,10 @@ from harness.scenario.registry import (
 )
 
 DATA = Path(__file__).with_name("thresholds.json")
-FEW = 1000
-"""Counters below it are a kind of their own: one event more is a large share of them."""
-FEW_MOVED = (0.5, 3)
-"""Transfers of all CPUs for each I/O below which they are kinds of their own. Below the first no line moves with each
-I/O. Tags move more, and by chance: each CPU begins at a random tag, so one to four CPUs share a word of them."""
-SLOW = 1000
-"""IOPS below which a role among several is a kind of its own: few decisions of the scheduler make its share."""
-BUSY = 0.95
-"""Share of the CPU from which its time is exact: some kernels count an idle CPU only in ticks of 10 ms."""
-SHORT, SHORT_WINDOWS = 75_000_000, ", short windows"
-"""ns that fio ran, below which its rates and latencies on several CPUs are kinds of their own: it ends up to 3 ms early
-or 2 late."""
+SHORT_WINDOWS = ", short windows"
 SHARED_TAGS = ", shared tags"
 """Lines where CPUs share the tags of a host (it has figures there): which of them use one request's lines is chance.
 Made after another layout moved scsi_debug's 5.00 transfers to 16.5 on 6.12.118; arms without such tags: up to 27 %."""
-TWINS = 2
-"""Times what one other layout moved a claim is what layouts may move it. Fixed before the first such boot."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +38,10 @@ class Threshold:
 
 
 LARGE = Threshold(
-    0.05,
+    fitted.MODELS,
     "device models are only checked to this precision; only between kernels of one configuration and compiler is a"
     " difference the code's",
 )
-SINGLE = 2.0
-"""Factor from which two single values differ: seeds of one kernel were up to 1.5 apart (shared-queue, 6.1, victim of
-one-queue-mq-deadline: 0.94 and 1.39 IOPS)."""
-LEAST_ARMS = 3
-"""Arms in which figures of a kind must differ between null pairs, before the largest difference is a threshold below
-the general ones: figures that are equal because fio's bins are wide, or in one arm, say nothing of another arm."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +63,13 @@ class NullEvidence:
 
     @property
     def suffices(self) -> bool:
-        return self.arms >= LEAST_ARMS
+        return self.arms >= fitted.LEAST_ARMS
 
     def usable(self) -> "NullEvidence":
         """With the general thresholds where they are larger and the arms are too few."""
         if self.suffices:
             return self
-        return replace(self, layout=max(self.layout, LARGE.share), single=max(self.single, SINGLE - 1))
+        return replace(self, layout=max(self.layout, LARGE.share), single=max(self.single, fitted.SINGLE - 1))
 
     def between_configurations(self) -> "NullEvidence":
         """With the general threshold of several seeds, which one seed a side exceeds too."""
@@ -102,7 +84,7 @@ def kind(key: FigureKey, figures: Figures) -> str:
         name = _counted(figure, key, figures)
     else:
         name = _kind(figure, key, figures)
-        short = max((ran for _, ran in values_of(figures, RUNTIME, load)), default=SHORT) < SHORT
+        short = max((ran for _, ran in values_of(figures, RUNTIME, load)), default=fitted.SHORT) < fitted.SHORT
     if not name or not on_several_cpus(load, figures):
         return name
     return f"{name}, several CPUs{SHORT_WINDOWS if short else ''}"
@@ -111,7 +93,7 @@ def kind(key: FigureKey, figures: Figures) -> str:
 def _counted(figure: Figure, key: FigureKey, figures: Figures) -> str:
     """The kind of what the plugin counts."""
     of_all = key[1] == GUEST
-    sizes = FEW_MOVED if of_all and figure.noise is Noise.MOVES else ()
+    sizes = fitted.FEW_MOVED if of_all and figure.noise is Noise.MOVES else ()
     below = next((f" below {most}" for most in sizes if figures.get(key, 0.0) < most), "")
     tags = figure.noise is not Noise.EXECUTED and any(holder == HOST for _, holder, _ in figures)
     return f"{figure.name}{below}, {GUEST if of_all else 'one role'}{SHARED_TAGS if tags else ''}"
@@ -122,14 +104,15 @@ def _kind(figure: Figure, key: FigureKey, figures: Figures) -> str:
     value, iops = figures.get(key, 0.0), [each for _, each in values_of(figures, IOPS, load)]
     company = "one role"
     if len(iops) > 1:
-        company = f"several roles{f', below {SLOW:,} IOPS' if figures.get((load, role, IOPS), 0.0) < SLOW else ''}"
+        slow = figures.get((load, role, IOPS), 0.0) < fitted.SLOW
+        company = f"several roles{f', below {fitted.SLOW:,} IOPS' if slow else ''}"
     match figure.noise:
         case Noise.NONE | Noise.TICKS:
             return figure.noise
         case Noise.CPU:
-            return f"{figure.name}, CPU {'busy' if value * sum(iops) / 1e9 >= BUSY else 'partly idle'}"
+            return f"{figure.name}, CPU {'busy' if value * sum(iops) / 1e9 >= fitted.BUSY else 'partly idle'}"
         case Noise.COUNTER:
-            return f"counter{f' below {FEW:,}' if value < FEW else ''}, {company}"
+            return f"counter{f' below {fitted.FEW:,}' if value < fitted.FEW else ''}, {company}"
         case _:
             return f"{figure.noise}, {company}"
 
@@ -159,7 +142,7 @@ def evidence(path: Path = DATA) -> Mapping[str, NullEvidence]:
     return {name: pairs.usable() for name, pairs in null_pairs(path).items()}
 
 
-_UNKNOWN = NullEvidence(LARGE.share, LARGE.share, SINGLE - 1, 0, 0, "")
+_UNKNOWN = NullEvidence(LARGE.share, LARGE.share, fitted.SINGLE - 1, 0, 0, "")
 """Of a kind without null pairs, where it meets one that has some."""
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 
+from harness import fitted
 from harness.judge.cells import CellResult
 from harness.judge.operands import Evidence
 from harness.scenario.model import Load, Operand, Ratio, Role, Scenario, Unseen
@@ -13,7 +14,6 @@ from harness.scenario.registry import GUEST, HOST, IDLE, LUN, Basis, Figures, fi
 from lab.base.units import show_time
 from lab.topology.model import Hba, Topology
 
-LEAST_IDLE = 0.2
 REACHED = 0.5
 """Share of a buffered role's bytes that its device must have moved in the window, or the page cache made the figure."""
 _SECTOR = 512
@@ -45,7 +45,7 @@ def cannot_show(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> str:
     meant = frozenset(Unseen) - {Unseen.CPU} if scenario.meant is None else scenario.meant
     every = [each for each in ratio.operands if each.kind not in (BOUND, NUMBER) and each.key[0] != TRIED]
     speed = [*_windows(_speed_operands(every), evidence, seeds)]
-    if Unseen.CPU not in meant and any(_idle(*at) < LEAST_IDLE for at in speed):
+    if Unseen.CPU not in meant and any(_idle(*at) < fitted.LEAST_IDLE for at in speed):
         return TOO_BUSY
     costs = [*_windows((each for each in every if _basis(each) is Basis.CPU), evidence, seeds)]
     hidden = {
@@ -62,7 +62,7 @@ def cannot_show(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> str:
 
 def _took_turns(scenario: Scenario, operand: Operand, figures: Figures) -> str:
     count = jobs(scenario.loads[operand.path[1]])
-    if count == 1 or _idle(operand, figures) >= LEAST_IDLE or not scenario.timing.counts_instructions:
+    if count == 1 or _idle(operand, figures) >= fitted.LEAST_IDLE or not scenario.timing.counts_instructions:
         return ""
     turns = f"{count} jobs took turns on a busy CPU: what they execute is counted"
     return f"{turns}, waiting for locks and cache lines"
@@ -153,7 +153,7 @@ def _waiting(scenario: Scenario, cells: Sequence[CellResult]) -> str:
         (idle, cell.arm, load)
         for cell in cells
         for load in scenario.loads.values()
-        if jobs(load) > 1 and (idle := cell.figures.get((load.name, GUEST, IDLE), inf)) < LEAST_IDLE
+        if jobs(load) > 1 and (idle := cell.figures.get((load.name, GUEST, IDLE), inf)) < fitted.LEAST_IDLE
     ]
     if not busy or not scenario.timing.counts_instructions:
         return ""

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
+from harness import fitted
 from harness.figures.samples import LoadUse, mean_use
-from harness.limits.elements import DELIVERED, QUEUES, Element, ElementKind, elements
+from harness.limits.elements import QUEUES, Element, ElementKind, elements
 from harness.limits.limits import shares_of_bound
 from harness.scenario.model import Arm, Load
 from lab.base.errors import Misuse
@@ -41,8 +42,6 @@ PRECEDENCE = (
 NOTHING = "nothing is saturated"
 UNCOUNTED = "not known"
 _OTHERS = 3
-_ALIKE = 0.9
-"""Roles that reach so much of the best one's share of their own bounds, or more, are one load."""
 _DEVICES = (ElementKind.DISK, ElementKind.LINK)
 _QUEUES = (ElementKind.HOST_QUEUE, ElementKind.LUN_DEPTH)
 
@@ -112,7 +111,7 @@ def bottleneck(arm: Arm, load: Load, uses: Sequence[LoadUse], bw: Mapping[str, f
         every = elements(arm, load, use, bw, role)
         ordered = sorted(every, key=lambda element: PRECEDENCE.index(element.kind))
         binding = next((element for element in ordered if element.binds), None)
-        if role and reached and not binding and reached >= DELIVERED and ordered[-1].share:
+        if role and reached and not binding and reached >= fitted.DELIVERED and ordered[-1].share:
             # Whose requests a LUN holds is not known. A role at its bound, with nothing full, has its own depth there.
             binding = replace(ordered[-1], share=reached, figure=f"{100 * reached:.0f} % of its bound")
             ordered[-1] = binding
@@ -123,7 +122,7 @@ def bottleneck(arm: Arm, load: Load, uses: Sequence[LoadUse], bw: Mapping[str, f
     except Misuse:
         return of("", load.name, None)
     whole = of("", load.name, reached)
-    if min(shares.values()) >= _ALIKE * max(shares.values()):
+    if min(shares.values()) >= fitted.ALIKE * max(shares.values()):
         return whole
     roles = tuple(of(role, f"{load.name}.{role}", share) for role, share in shares.items())
     kinds = {each.binding and each.binding.kind for each in (whole, *roles)}
@@ -139,8 +138,6 @@ def by_role(bottlenecks: Iterable[Bottleneck]) -> list[Bottleneck]:
 # shorter latency (a seek, a service time) always helps, and is not tried. A processor a quarter faster is the same as
 # devices a quarter slower with throughput counted in their own, longer seconds.
 RAISE = 1.25
-LEAST_GAIN = 0.02
-"""What the named limit must gain more than, and any other less."""
 _DISK_RATES, _DISK_TIMES = ("rate", "rpm"), ("seek", "service")
 _MOST_WEIGHT = 100
 """ST_MAX_RELATIVE_THROUGHPUT of drivers/md/dm-ps-service-time.c."""
@@ -175,7 +172,7 @@ class ProofRow:
         """Whether it is as the name of the bottleneck has it; what was not measured agrees."""
         if self.gain is None:
             return True
-        return self.gain > LEAST_GAIN if self.change.named else self.gain < LEAST_GAIN
+        return self.gain > fitted.LEAST_GAIN if self.change.named else self.gain < fitted.LEAST_GAIN
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
 
+from harness import fitted
 from harness.figures.samples import Held, LoadUse
 from harness.limits.limits import fair_share, share_of_reads
 from harness.scenario.model import Arm, Load, Role
@@ -17,22 +18,7 @@ from lab.topology.limits import driver_of, effective_iops
 from lab.topology.model import OWN_REQUESTS, Disk, Link, StackKind, Topology
 from lab.topology.ranges import in_ranges
 
-SATURATED = 0.95
-"""A disk, a link or the CPU that is busy for so much of the window has no room; the start takes some per cent."""
-FULL = 0.8
-"""A queue that others wait for holds so much of its depth at least: sbitmap wakes waiters by batches of up to an
-eighth of the tags (sbq_calc_wake_batch in lib/sbitmap.c), and two LUNs' turns at one set need not fit."""
-DELIVERED = 0.9
-"""So much of what the load has in flight is at the devices when nothing before them holds it up."""
-THINKING = 0.5
-"""A role that pauses for so much of the window would be faster without its thinktime than without its I/O."""
-PEER = 0.8
-"""Equals of what has no room belong to it when they are so busy: members of an array differ in each window."""
 _MICROSECONDS = 1e6
-_SLICES = 0.5
-"""From so much of its limit on blk-throttle may hold back more than it should: it may lose slices (low-iops-limit)."""
-ROOM = 0.9
-"""Below this use a link can take over part of what another one carries."""
 
 
 class ElementKind(StrEnum):
@@ -142,7 +128,7 @@ def _with_links(topology: Topology, way: _Way, use: LoadUse, bw: float) -> tuple
     if not uncounted:
         return use, ()
     share = bw / sum(topology.links[link].rate for link in uncounted)
-    if len(uncounted) == 1 or share >= SATURATED:
+    if len(uncounted) == 1 or share >= fitted.SATURATED:
         return replace(use, links={**use.links, **dict.fromkeys(uncounted, min(1.0, share))}), ()
     says = f"at {_percent(share)} of their rate together; what each carries is not counted"
     return use, (Element(ElementKind.LINK, uncounted, share, binds=False, figure=says, counted=False),)
@@ -172,12 +158,12 @@ def _tight(way: _Way, use: LoadUse, least: Mapping[str, float]) -> tuple[set[str
     the busiest link on its way. A link that is busy throughout has no room whoever waits for it.
     """
     disks: set[str] = set()
-    links = {name for name in way.links if use.links.get(name, 0.0) >= SATURATED}
+    links = {name for name in way.links if use.links.get(name, 0.0) >= fitted.SATURATED}
     for name in dict.fromkeys(disk for _, disk, _ in way.paths if disk in use.disks):
         disk = use.disks[name]
         shares = {link: use.links[link] for _, behind, path in way.paths if behind == name for link in path}
         busiest = max(shares, key=lambda link: shares[link], default="")
-        if disk.busy < least.get(name, SATURATED):
+        if disk.busy < least.get(name, fitted.SATURATED):
             continue
         if disk.own >= shares.get(busiest, 0.0):
             disks.add(name)
@@ -189,7 +175,7 @@ def _tight(way: _Way, use: LoadUse, least: Mapping[str, float]) -> tuple[set[str
 def _peers(parts: Mapping[str, Disk] | Mapping[str, Link], tight: set[str], shares: Mapping[str, float]) -> set[str]:
     """Equals of the tight ones that are nearly as busy."""
     kinds = [replace(parts[name], name="") for name in tight]
-    return {name for name, share in shares.items() if share >= PEER and replace(parts[name], name="") in kinds}
+    return {name for name, share in shares.items() if share >= fitted.PEER and replace(parts[name], name="") in kinds}
 
 
 def _disks(way: _Way, use: LoadUse, tight: set[str]) -> Iterator[Element]:
@@ -214,7 +200,7 @@ def _buckets(topology: Topology, load: Load, way: _Way, bw: Mapping[str, float])
             if iops := effective_iops(disk, role.bs, driver_of(disk, topology)):
                 shares[disk.name] = shares.get(disk.name, 0.0) + bw[role.name] / len(luns) / (iops * role.bs)
     own = [name for name in shares if name in {disk for _, disk, _ in way.paths}]
-    for group, binds in _halves(own, {name for name, share in shares.items() if share >= SATURATED}):
+    for group, binds in _halves(own, {name for name, share in shares.items() if share >= fitted.SATURATED}):
         most = max(shares[name] for name in group)
         says = f"its token bucket at {_percents([shares[name] for name in group])}"
         yield Element(ElementKind.DISK, group, most, binds, says)
@@ -239,9 +225,11 @@ def _limits(arm: Arm, load: Load, own: Load, bw: Mapping[str, float]) -> Iterato
         key, _, limit = word.partition("=")
         moved = sum(_moved(role, bw[role.name], key) for role in limited) / luns
         shares[name] = max((moved / int(limit), f"{moved:,.6g} of {int(limit):,} {key}"), shares.get(name, (0.0, "")))
-    for group, binds in _halves(list(shares), {name for name, (share, _) in shares.items() if share >= SATURATED}):
+    for group, binds in _halves(
+        list(shares), {name for name, (share, _) in shares.items() if share >= fitted.SATURATED}
+    ):
         share, says = max(shares[name] for name in group)
-        known = binds or share < _SLICES
+        known = binds or share < fitted.SLICES
         says += "" if known else ", not modelled"
         yield Element(ElementKind.LIMIT, group, share, binds, says, known)
     turns = [f"role.{role.name}.io_weight" for role in own.roles.values() if "io_weight" in role.options]
@@ -270,11 +258,11 @@ def _of_pace(role: Role, bw: float) -> tuple[float, float]:
     """The share of its pace that a role reaches, and the share from which its pace is what limits it."""
     iops, jobs = bw / role.bs, len(role.disks)
     if "rate_iops" in role.options:
-        return iops / (jobs * int(role.options["rate_iops"])), SATURATED
+        return iops / (jobs * int(role.options["rate_iops"])), fitted.SATURATED
     if "rate" in role.options:
-        return bw / (jobs * int(role.options["rate"])), SATURATED
+        return bw / (jobs * int(role.options["rate"])), fitted.SATURATED
     thinktime = int(role.options.get("thinktime", 0)) / _MICROSECONDS
-    return iops / jobs * thinktime, THINKING
+    return iops / jobs * thinktime, fitted.THINKING
 
 
 def _links(way: _Way, use: LoadUse, tight: set[str]) -> Iterator[Element]:
@@ -318,12 +306,12 @@ def _selectors(topology: Topology, way: _Way, use: LoadUse, tight: set[str]) -> 
 
 def _has_room(topology: Topology, path: str, use: LoadUse, tight: set[str]) -> bool:
     links = topology.links_below(path)
-    return bool(links) and all(link not in tight and use.links.get(link, inf) < ROOM for link in links)
+    return bool(links) and all(link not in tight and use.links.get(link, inf) < fitted.ROOM for link in links)
 
 
 def _cpu(use: LoadUse) -> Element:
     busy = 1 - use.idle
-    return Element(ElementKind.CPU, (), busy, busy >= SATURATED, f"busy {_percent(busy)} of the window")
+    return Element(ElementKind.CPU, (), busy, busy >= fitted.SATURATED, f"busy {_percent(busy)} of the window")
 
 
 @dataclass(frozen=True)
@@ -381,13 +369,13 @@ def _host(tags: _Tags, use: LoadUse, luns: Sequence[str]) -> Element:
         if use.luns[fullest].mean / tags.fair > share:
             share, waited_for = use.luns[fullest].mean / tags.fair, True
             says = f"{fullest}'s part of {tags.can_queue}: {_says_held(use.luns[fullest], tags.fair)}"
-    return Element(ElementKind.HOST_QUEUE, (tags.host,), share, waited_for and share >= FULL, says)
+    return Element(ElementKind.HOST_QUEUE, (tags.host,), share, waited_for and share >= fitted.FULL, says)
 
 
 def _lun(name: str, tags: _Tags, use: LoadUse) -> Element:
     held = use.luns[name]
     share = held.mean / tags.own
-    binds = share >= FULL and tags.own < tags.can_queue and tags.demand[name] > tags.own
+    binds = share >= fitted.FULL and tags.own < tags.can_queue and tags.demand[name] > tags.own
     return Element(ElementKind.LUN_DEPTH, (name,), share, binds, _says_held(held, tags.own))
 
 
@@ -415,7 +403,7 @@ def _iodepth(
     says = f"{held:.3g} of {depth} requests at the devices"
     if unknown:
         return Element(ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=f"{says}, or waiting for links")
-    return Element(ElementKind.IODEPTH, tuple(load.roles), share, share >= DELIVERED, says)
+    return Element(ElementKind.IODEPTH, tuple(load.roles), share, share >= fitted.DELIVERED, says)
 
 
 def _says_held(held: Held, limit: int) -> str:

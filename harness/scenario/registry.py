@@ -12,6 +12,7 @@ from enum import Enum, StrEnum, auto
 from functools import partial
 from math import inf
 
+from harness import fitted
 from harness.scenario.model import MIXED, Load, Role
 from lab.base.record import INVENTORY, SAMPLES, TRACE_FILE
 from lab.topology.model import Processors
@@ -137,10 +138,6 @@ class Figure:
 
 
 IOPS, RUNTIME, IDLE, PER_IO, SEEN = "iops", "runtime", "cpu.idle", "cpu.per_io", "lines.seen"
-KNOWN_IDLE = 0.05
-"""Idle share of a window up to which ticks tell how long the CPU was busy. Since 7.2 a CPU that idles between ticks is
-idle for all of a tick that finds it so ("tick/sched: Refactor idle cputime accounting"): null-shared-tags has 3 to 15 %
-of the window more than on 7.1, which gives ns, and in two loads more than the window."""
 MOST_PROCESSORS = 8
 LARGEST_FOLIO = 9
 """The order of 2 MiB, the largest folio that filesystems get in the page cache (MAX_PAGECACHE_ORDER on x86)."""
@@ -271,7 +268,7 @@ def _modelled_disks() -> Iterator[Figure]:
 def _cpu() -> Iterator[Figure]:
     def in_ticks(key: FigureKey, figures: Figures) -> str:
         load = key[0]
-        if any(value for _, value in values_of(figures, IOPS, load)) and _idle(load, figures) > KNOWN_IDLE:
+        if any(value for _, value in values_of(figures, IOPS, load)) and _idle(load, figures) > fitted.KNOWN_IDLE:
             return "idle time is known in ticks only, which do not tell what an I/O costs a CPU that is often idle"
         return ""
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import fitted
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement
 from harness.judge.difference import (
@@ -21,12 +22,12 @@ from harness.judge.difference import (
     compare_figures,
     figure_difference,
 )
-from harness.judge.thresholds import LEAST_ARMS, NullEvidence, evidence, widest
+from harness.judge.thresholds import NullEvidence, evidence, widest
 from harness.scenario.model import Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import cell, cells, ratio
 
-SMALL = NullEvidence(layout=0.25, seeds=0.3, single=0.5, pairs=4, arms=LEAST_ARMS, where="x")
+SMALL = NullEvidence(layout=0.25, seeds=0.3, single=0.5, pairs=4, arms=fitted.LEAST_ARMS, where="x")
 FINE = replace(SMALL, layout=0.01, single=0.02)
 EXACT = Precision(exact=True, alike=True)
 

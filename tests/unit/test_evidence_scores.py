@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge.thresholds import LEAST_ARMS, NullEvidence
+from harness import fitted
+from harness.judge.thresholds import NullEvidence
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder, Store
 from harness.scenario.model import Bound, Control, KnownFailure, Scenario, Status
@@ -52,7 +53,7 @@ def test_a_regression_takes_the_seeds_of_its_scenario_though_there_are_more() ->
 
 
 def known(single: float) -> dict[str, NullEvidence]:
-    return {"rate, several roles, below 1,000 IOPS": NullEvidence(0.0, single, single, 9, LEAST_ARMS, "x")}
+    return {"rate, several roles, below 1,000 IOPS": NullEvidence(0.0, single, single, 9, fitted.LEAST_ARMS, "x")}
 
 
 FAST = ("none.together.fast.iops",)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,17 @@ def test_what_judges_computes_with_values(checkout: Path) -> None:
     made = [ast.unparse(decorator) for each in classes for decorator in each.decorator_list]
     assert [each for each in made if each.startswith("dataclass") and "frozen=True" not in each] == []
     assert len(made) > 50
+
+
+def test_each_fitted_constant_says_what_renews_it_and_what_its_errors_cost(checkout: Path) -> None:
+    body = ast.parse((checkout / "harness/fitted.py").read_text()).body
+    texts = {
+        ast.unparse(node.targets[0]): ast.unparse(after).casefold()
+        for node, after in pairwise([*body, ast.Pass()])
+        if isinstance(node, ast.Assign)
+    }
+    parts = ("renewed by: ", "miss", "false alarm: ")
+    assert texts and [name for name, text in texts.items() if not all(part in text for part in parts)] == []
 
 
 ASKS_FOR_A_CLOCK = re.compile(r"\bClock\.[A-Z]|\.clock (?:is|==|!=|in)\b|\.timing (?:is|==|!=|in)\b")

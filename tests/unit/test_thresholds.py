@@ -11,23 +11,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from harness import fitted
 from harness.base.checkout import SCENARIOS
 from harness.base.files import write_json
 from harness.commands.compare import _comparison
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import margin_of
 from harness.judge.difference import Difference, Mark, Precision, compare_cells
-from harness.judge.thresholds import (
-    DATA,
-    LARGE,
-    LEAST_ARMS,
-    SINGLE,
-    TWINS,
-    NullEvidence,
-    claim_layouts,
-    evidence,
-    null_pairs,
-)
+from harness.judge.thresholds import DATA, LARGE, NullEvidence, claim_layouts, evidence, null_pairs
 from harness.judge.verdict import judge, verdict_document
 from harness.patch.judgement import Effect, outcomes
 from harness.record.judging import compare_runs, differences
@@ -60,7 +51,7 @@ from tools.thresholds import (
     threshold_page,
 )
 
-SMALL = NullEvidence(layout=0.01, seeds=0.015, single=0.02, pairs=4, arms=LEAST_ARMS, where="x")
+SMALL = NullEvidence(layout=0.01, seeds=0.015, single=0.02, pairs=4, arms=fitted.LEAST_ARMS, where="x")
 
 REGRESSIONS = load_zoo(SCENARIOS)
 SAMPLES = samples(REGRESSIONS, SCENARIOS)
@@ -94,11 +85,11 @@ def test_the_threshold_is_the_largest_difference_under_one_seed_and_of_any_two_b
 def test_a_kind_that_differs_in_few_arms_keeps_the_general_thresholds() -> None:
     """A kind that is equal in each arm of the sample once made every difference a marked one."""
     equal = replace(SMALL, layout=0.0, seeds=0.0, single=0.0, arms=0)
-    few = replace(SMALL, arms=LEAST_ARMS - 1)
+    few = replace(SMALL, arms=fitted.LEAST_ARMS - 1)
     noisy = replace(few, layout=0.3, single=1.5)
     assert [(one.usable().layout, one.usable().single) for one in (equal, few, noisy, SMALL)] == [
-        (LARGE.share, SINGLE - 1),
-        (LARGE.share, SINGLE - 1),
+        (LARGE.share, fitted.SINGLE - 1),
+        (LARGE.share, fitted.SINGLE - 1),
         (0.3, 1.5),
         (0.01, 0.02),
     ]
@@ -336,7 +327,7 @@ def test_another_layout_is_measured_where_the_kinds_leave_a_claim_near(monkeypat
     measure = measuring(monkeypatch, results)
     share = 95.0
     moves = claim_moves(measure, (SOURCE, "debian:6.1"), [SCENARIO])["sample"]
-    assert moves[claim().ratio.text] == pytest.approx((0.95, TWINS * (95.5 / 95 - 1)))
+    assert moves[claim().ratio.text] == pytest.approx((0.95, fitted.TWINS * (95.5 / 95 - 1)))
     share = 150.0
     assert claim_moves(measure, (SOURCE,), [SCENARIO])["sample"][claim().ratio.text][1] > 0.18
     assert asked == [("sample", SOURCE), ("sample.word", SOURCE), ("sample", SOURCE)]

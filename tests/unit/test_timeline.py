@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from harness import fitted
 from harness.bisect.releases import Releases, bisect_releases, demand_figure
 from harness.bisect.releases import text as release_text
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.difference import Precision, compare_figures
-from harness.judge.thresholds import LARGE, SINGLE, evidence
+from harness.judge.thresholds import LARGE, evidence
 from harness.judge.verdict import judge
 from harness.record.store import KernelFacts
 from harness.scenario.model import Status
@@ -157,7 +158,7 @@ def test_what_counts_as_a_change(seeds: int, share: float, changed: bool) -> Non
 )
 def test_one_seed_differs_by_more_than_two_boots_of_its_kind_of_figure(metric: str, kind: str) -> None:
     known = evidence().get(kind)
-    least = max(known.single, LARGE.share) if known else SINGLE - 1
+    least = max(known.single, LARGE.share) if known else fitted.SINGLE - 1
     figure = ratio(f"none.solo.fast.{metric}", "bound.none.solo.fast.iops")
     judged = replace(SCENARIO, claims=(claim(of=figure),))
     found = lines(replace(Kernels([50.0, 65.0], 1).timeline().sweep, scenario=judged))[0]

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from harness import fitted
 from harness.base.checkout import SCENARIOS
 from harness.judge import cells as cells_module
 from harness.judge.cells import ENDINGS
 from harness.limits import bottleneck as precedence_module
-from harness.limits.bottleneck import LEAST_GAIN, PRECEDENCE, Bottleneck
+from harness.limits.bottleneck import PRECEDENCE, Bottleneck
 from harness.limits.elements import ElementKind
 from harness.record import judging
 from harness.record.judging import explain_run, judge_run
@@ -139,4 +140,4 @@ def test_each_name_is_proven_by_counterfactual(store: Store, machine: tuple[Lab,
     for one in found:
         proof = prove(Bench(lab, store), kernel, 1, run, one)
         assert proof.proven, proof
-        assert proof.named.gain is not None and proof.named.gain > LEAST_GAIN
+        assert proof.named.gain is not None and proof.named.gain > fitted.LEAST_GAIN
