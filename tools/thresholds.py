@@ -20,7 +20,7 @@ from harness.commands.common.boots import kernel_of
 from harness.judge.cells import CellResult, Ensemble, ensemble_of
 from harness.judge.claims import layout_by_kind, margin_of
 from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble
-from harness.judge.thresholds import DATA, LARGE, SHORT_WINDOWS, NullEvidence, kind
+from harness.judge.thresholds import DATA, LARGE, SHORT_WINDOWS, ClaimLayouts, NullEvidence, kind
 from harness.limits.load import load_scenario
 from harness.record.judging import results_of
 from harness.report import markdown
@@ -178,23 +178,30 @@ def _evidence(figures: Sequence[NullFigure]) -> NullEvidence:
     )
 
 
-ClaimMoves = Mapping[str, Mapping[str, tuple[float, float]]]
+@dataclass(frozen=True)
+class ClaimMoves:
+    """What layout may move the claims of a scenario, on the first kernel that has a figure. ``measured`` as there."""
+
+    measured: str
+    ratios: ClaimLayouts
 
 
-def claim_moves(measure: Measure, specs: Sequence[str], scenarios: Iterable[Scenario]) -> ClaimMoves:
-    """By scenario and ratio of each claim: its figure on the first kernel that has one, and what layout may move.
+def claim_moves(
+    measure: Measure, specs: Sequence[str], scenarios: Iterable[Scenario]
+) -> Iterator[tuple[str, ClaimMoves]]:
+    """The names of scenarios that were measured, and their claims.
 
     A scenario with a claim that the kinds of its figures leave within layout is measured in another layout too.
     """
-    moves: dict[str, dict[str, tuple[float, float]]] = {}
     for one in scenarios:
-        own = moves.setdefault(one.name, {})
+        own: dict[str, tuple[float, float]] = {}
         for spec in specs:
             if all(claim.ratio.text in own for claim in one.claims):
                 break
             with suppress(CannotJudge):
                 own |= {ratio: pair for ratio, pair in _moved(measure, spec, one) if ratio not in own}
-    return moves
+        if own:
+            yield one.name, ClaimMoves(one.measured, own)
 
 
 def _moved(measure: Measure, spec: str, scenario: Scenario) -> Iterator[tuple[str, tuple[float, float]]]:
@@ -229,14 +236,13 @@ def _value(claim: Claim, evidence: Evidence) -> Ensemble | None:
 _STORED = ("layout", "seeds", "single", "pairs", "arms", "where")
 
 
-def document(kinds: Mapping[str, NullEvidence], claims: ClaimMoves, kernel: str) -> dict[str, object]:
+def document(kinds: Mapping[str, NullEvidence], claims: Mapping[str, ClaimMoves], kernel: str) -> dict[str, object]:
     """What ``harness.judge.thresholds`` reads."""
-    rows = {name: {ratio: list(pair) for ratio, pair in own.items()} for name, own in claims.items() if own}
     return {
         "kernel": kernel,
         "seeds": SEEDS,
         "kinds": {name: {key: asdict(one)[key] for key in _STORED} for name, one in kinds.items()},
-        "claims": rows,
+        "claims": {name: asdict(moves) for name, moves in claims.items()},
     }
 
 
@@ -333,7 +339,7 @@ def execute(options: argparse.Namespace) -> int:
         return EXIT_PASS
     kernel = kernel_of(options.source).release
     virtual = [one for one in shipped_scenarios(SCENARIOS) if one.timing.exact and not _several(one)]
-    claims = claim_moves(measure, (options.source, *FURTHER.split()), virtual)
+    claims = dict(claim_moves(measure, (options.source, *FURTHER.split()), virtual))
     write_json(DATA, document(kinds, claims, kernel))
     page = PAGES / "thresholds.md"
     releases = ", ".join((kernel, *(kernel_of(spec).release for spec in SEVERAL)))

@@ -240,7 +240,7 @@ def margin_of(ensemble: Ensemble, expect: Bound) -> float:
 
 def layout_of(ratio: Ratio, evidence: Evidence) -> float:
     """By which share another layout may move the ratio: as measured for a shipped claim, else by kind of figure."""
-    own = claim_layouts().get(evidence.scenario.name, {}).get(ratio.text)
+    own = claim_layouts().get(evidence.scenario.measured, {}).get(ratio.text)
     return own[1] if own else layout_by_kind(ratio, evidence)
 
 

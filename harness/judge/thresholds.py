@@ -125,15 +125,22 @@ def null_pairs(path: Path = DATA) -> Mapping[str, NullEvidence]:
     return {name: NullEvidence(**row) for name, row in json.loads(path.read_text())["kinds"].items()}
 
 
-@lru_cache
-def claim_layouts(path: Path = DATA) -> Mapping[str, Mapping[str, tuple[float, float]]]:
-    """By shipped scenario and ratio of a claim: its figure on the source, and by how much layout moves it.
+ClaimLayouts = Mapping[str, tuple[float, float]]
+"""By the ratio of a claim: its figure on the source, and by how much layout moves it.
 
-    That is by the kinds of its figures, or ``TWINS`` times what one other layout moved the claim itself, where its
-    bound is nearer than the kinds say: the most moved figure of a kind says little of one that a rate limits.
-    """
+That is by the kinds of its figures, or ``TWINS`` times what one other layout moved the claim itself, where its
+bound is nearer than the kinds say: the most moved figure of a kind says little of one that a rate limits.
+"""
+
+
+@lru_cache
+def claim_layouts(path: Path = DATA) -> Mapping[str, ClaimLayouts]:
+    """What was measured of the claims of shipped scenarios, by ``Scenario.measured``."""
     rows = json.loads(path.read_text()).get("claims", {}) if path.exists() else {}
-    return {name: {ratio: (value, layout) for ratio, (value, layout) in own.items()} for name, own in rows.items()}
+    return {
+        row["measured"]: {ratio: (value, layout) for ratio, (value, layout) in row["ratios"].items()}
+        for row in rows.values()
+    }
 
 
 @lru_cache

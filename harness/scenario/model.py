@@ -4,8 +4,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 
+from harness.base.plain import identity
 from harness.scenario.timing import TIMINGS, Clock, Timing
 from lab.base.digest import WORDS
 from lab.base.units import parse_size
@@ -362,6 +364,11 @@ class Scenario:
     @property
     def timing(self) -> Timing:
         return TIMINGS[self.clock]
+
+    @cached_property
+    def measured(self) -> str:
+        """Identifies what the boots measure: unlike ``digest`` it does not change with bounds."""
+        return identity((self.clock, self.arms, self.loads, self.pause, self.windows))
 
 
 def is_in(release: str, kernels: str) -> bool:

@@ -31,7 +31,7 @@ from harness.scenario.timing import Clock
 from lab.kernels.mutants import catalogue
 from lab.topology.model import Processors
 from tests.unit.analysis_samples import cells as sample_cells
-from tests.unit.analysis_samples import claim, scenario
+from tests.unit.analysis_samples import claim, null_topology, scenario
 from tests.unit.record_samples import run_of
 from tools import thresholds
 from tools.evidence.rows import load_zoo, shipped_scenarios
@@ -40,6 +40,7 @@ from tools.thresholds import (
     MORE,
     RELINKED,
     TWICE,
+    ClaimMoves,
     NullFigure,
     NullSample,
     claim_moves,
@@ -168,11 +169,15 @@ def test_a_patch_is_judged_by_the_thresholds_by_kind(
 def test_the_stored_data_are_those_of_the_command() -> None:
     stored = json.loads(DATA.read_text())
     found = {name: NullEvidence(**row) for name, row in stored["kinds"].items()}
-    assert stored == document(found, stored["claims"], stored["kernel"])
+    claims = {name: ClaimMoves(**row) for name, row in stored["claims"].items()}
+    assert stored == json.loads(json.dumps(document(found, claims, stored["kernel"])))
+    shipped = {one.name: one for one in VIRTUAL}
+    assert {name: row["measured"] for name, row in stored["claims"].items()} == {
+        name: shipped[name].measured for name in stored["claims"]
+    }
     assert {"cpu.per_io, CPU busy", "rate, one role", "rate, several roles", "counter, one role"} <= found.keys()
     assert evidence() == {name: one.usable() for name, one in found.items()}
     assert evidence(DATA.with_name("none.json")) == {} == claim_layouts(DATA.with_name("none.json"))
-    assert claim_layouts().keys() == stored["claims"].keys()
 
 
 def test_the_sample_has_the_arms_of_every_regression_and_relinks_what_they_do_not_execute() -> None:
@@ -281,9 +286,18 @@ def test_a_claim_nearer_to_its_bound_than_layout_moves_it_is_marked_everywhere()
 def test_a_shipped_claims_own_ratio_decides_where_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     model, results = scenario([claim()]), sample_cells("none", 95.0, 99.0, 99.0)
     for layout, marked in ((0.05, False), (0.95 / 0.9 - 1, False), (0.06, True)):
-        own = {"sample": {claim().ratio.text: (0.99, layout)}}
+        own = {model.measured: {claim().ratio.text: (0.99, layout)}}
         monkeypatch.setattr("harness.judge.claims.claim_layouts", lambda own=own: own)
         assert bool(judge(model, results).claims[0].layout) is marked
+
+
+def test_what_layout_moves_belongs_to_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a name nor a bound changes it; of a copy with another topology the kinds of figures decide."""
+    model, results = scenario([claim()]), sample_cells("none", 95.0, 99.0, 99.0)
+    copy = replace(model, name="copy", claims=(replace(claim(), that="it is kept"),))
+    other = replace(model, arms={name: replace(arm, topology=null_topology(63)) for name, arm in model.arms.items()})
+    monkeypatch.setattr("harness.judge.claims.claim_layouts", lambda: {model.measured: {claim().ratio.text: (0.99, 0)}})
+    assert [bool(judge(one, results).claims[0].layout) for one in (model, copy, other)] == [False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -310,10 +324,10 @@ def test_no_shipped_claim_is_within_layout() -> None:
     layouts = claim_layouts()
     for one in VIRTUAL:
         for it in one.claims:
-            if it.ratio.text not in layouts.get(one.name, {}):
+            if it.ratio.text not in layouts.get(one.measured, {}):
                 assert one.name in NOT_HERE, (one.name, it.that)
                 continue
-            value, layout = layouts[one.name][it.ratio.text]
+            value, layout = layouts[one.measured][it.ratio.text]
             assert margin_of(Ensemble({1: value}), it.expect) >= layout, (one.name, it.that, value, layout)
 
 
@@ -326,10 +340,12 @@ def test_another_layout_is_measured_where_the_kinds_leave_a_claim_near(monkeypat
 
     measure = measuring(monkeypatch, results)
     share = 95.0
-    moves = claim_moves(measure, (SOURCE, "debian:6.1"), [SCENARIO])["sample"]
-    assert moves[claim().ratio.text] == pytest.approx((0.95, fitted.TWINS * (95.5 / 95 - 1)))
+    ((name, moves),) = claim_moves(measure, (SOURCE, "debian:6.1"), [SCENARIO])
+    assert (name, moves.measured) == ("sample", SCENARIO.measured)
+    assert moves.ratios[claim().ratio.text] == pytest.approx((0.95, fitted.TWINS * (95.5 / 95 - 1)))
     share = 150.0
-    assert claim_moves(measure, (SOURCE,), [SCENARIO])["sample"][claim().ratio.text][1] > 0.18
+    ((_, moves),) = claim_moves(measure, (SOURCE,), [SCENARIO])
+    assert moves.ratios[claim().ratio.text][1] > 0.18
     assert asked == [("sample", SOURCE), ("sample.word", SOURCE), ("sample", SOURCE)]
 
 
