@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import ceil, inf
+from math import ceil
 
 from harness import fitted
 from harness.limits.limits import allowed
@@ -13,7 +13,6 @@ from lab.topology.limits import crossings
 from lab.topology.model import Driver, Topology
 
 _NS = 1e9
-_MICROSECOND = 1000
 _MARGIN = 0.5
 """Part of the time that the idle guard leaves to the CPU which a draft plans to use."""
 
@@ -74,20 +73,12 @@ def expected_rates(arm: Arm, load: Load) -> dict[str, float]:
     # A buffered random read that misses the page cache waits for the disk like a direct one.
     waiting = {name: replace(role, direct=role.direct or waits(role)) for name, role in load.roles.items()}
     rates = allowed(arm.topology, replace(load, roles=waiting), arm.queue).rates
-    return {name: min(rates[name], _own_rate(role)) for name, role in load.roles.items()}
+    return {name: min(rates[name], role.pace * role.bs) for name, role in load.roles.items()}
 
 
 def waits(role: Role) -> bool:
     """Whether each I/O waits for a disk, and not for the page cache or for read-ahead."""
     return role.direct or role.rw == "randread"
-
-
-def _own_rate(role: Role) -> float:
-    """Bytes per second at which a role on one disk paces itself."""
-    think = float(role.options.get("thinktime", 0)) * _MICROSECOND
-    by_time = role.bs * _NS / think if think else inf
-    by_count = float(role.options.get("rate_iops", inf)) * role.bs
-    return min(by_time, by_count, float(role.options.get("rate", inf)))
 
 
 def _pieces(topology: Topology, name: str, bs: int) -> int:

@@ -3,10 +3,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import inf
 
 from harness.limits.limits import arm_bound
-from harness.scenario.model import Arm, Load, Role, Scenario
+from harness.scenario.model import Arm, Load, Scenario
 from lab.base.errors import Misuse
 from lab.base.units import parse_size
 from lab.topology.model import Driver
@@ -24,7 +23,7 @@ _OTHER = 17_000
 """scsi_debug has 13,000 to 22,000 there."""
 SHORT = 0.1
 """Seconds: the window that is proposed; a CPU that works throughout does 1,100 I/Os in it with any driver."""
-_SECOND, _MICROSECONDS = 1e9, 1e6
+_SECOND = 1e9
 _WORKS = 0.95
 
 
@@ -72,21 +71,12 @@ def _cost(arm: Arm, load: Load) -> LoadCost:
     before = (*load.prepare, *load.warm)
     steps = sum(len(step.disks) * parse_size(step.options["size"]) / step.bs for step in before) / most
     try:
-        bound = sum(min(arm_bound(arm, load, name, "iops"), _pace(role)) for name, role in load.roles.items())
+        bound = sum(
+            min(arm_bound(arm, load, name, "iops"), len(role.disks) * role.pace) for name, role in load.roles.items()
+        )
     except Misuse:
         return LoadCost(arm.name, load.name, window, ramp, 1.0, most, bounded=False, steps=steps)
     return LoadCost(arm.name, load.name, window, ramp, min(1.0, bound / most), min(bound, most), steps=steps)
-
-
-def _pace(role: Role) -> float:
-    """What the role asks for in a second at most, by its thinktime, rate_iops and rate."""
-    options, each = role.options, len(role.disks)
-    paces = (
-        _MICROSECONDS / int(options["thinktime"]) if int(options.get("thinktime", 0)) else inf,
-        int(options["rate_iops"]) if "rate_iops" in options else inf,
-        int(options["rate"]) / role.bs if "rate" in options else inf,
-    )
-    return each * min(paces)
 
 
 def boot_seconds(scenario: Scenario, arms: Iterable[str] = ()) -> float:

@@ -10,8 +10,7 @@ from harness.patch.series import Patch
 from harness.patch.study import MeasuredSeries
 from harness.profile.differential import Differential
 from harness.profile.mail import differential_lines
-from harness.report.format import figure, plural
-from harness.report.words import LEGEND, MARKS
+from harness.report.format import LEGEND, MARKS, figure, plural
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS
 
 WIDTH, LINES = 76, 40

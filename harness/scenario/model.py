@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A scenario as frozen values, with every name resolved."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -84,6 +85,13 @@ class Role:
     def polls(self) -> bool:
         """Whether it polls for completions, in a queue that raises no interrupts."""
         return self.options.get("hipri") == "1"
+
+    @property
+    def pace(self) -> float:
+        """Requests a second at most on each disk, by its thinktime, rate_iops and rate; infinite without any."""
+        think = float(self.options.get("thinktime", 0))
+        by_bytes = float(self.options.get("rate", math.inf)) / self.bs
+        return min(1e6 / think if think else math.inf, float(self.options.get("rate_iops", math.inf)), by_bytes)
 
     @property
     def cpus(self) -> tuple[int, ...]:

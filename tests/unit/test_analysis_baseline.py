@@ -14,8 +14,8 @@ from harness.judge.cells import compared as beside
 from harness.judge.verdict import Verdict, judge, verdict_document
 from harness.record.store import KernelFacts
 from harness.report.claims import conclusion
+from harness.report.method import Effort, Surroundings
 from harness.report.terminal.run import Detail, print_verdict
-from harness.report.words import Effort, Surroundings
 from harness.scenario.model import Bound, Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import SEEDS, cells, claim, ratio, scenario

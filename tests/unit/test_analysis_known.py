@@ -13,8 +13,8 @@ from harness.judge.cells import ENDINGS, LAB_BROKE, WORST_FIRST, CellResult, end
 from harness.judge.claims import XFAIL, XPASS
 from harness.judge.verdict import Verdict, judge, verdict_document
 from harness.report.claims import conclusion
+from harness.report.method import Effort, Surroundings
 from harness.report.terminal.run import print_verdict
-from harness.report.words import Effort, Surroundings
 from harness.scenario.model import Claim, KnownFailure, Scenario, Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import SEEDS, cell, cells, claim, scenario

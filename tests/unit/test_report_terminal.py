@@ -21,9 +21,9 @@ from harness.noise import Interval
 from harness.record.store import KernelFacts
 from harness.report.claims import conclusion
 from harness.report.format import duration, figure, spread
+from harness.report.method import Effort, Surroundings
 from harness.report.terminal.progress import Tally, progress
 from harness.report.terminal.run import CELLS, Detail, gauge, print_verdict
-from harness.report.words import Effort, Surroundings
 from harness.run.events import CellFinished, CellPhase, CellStarted, Event, RunStarted
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Bound, Reproduction, Scenario, Status

@@ -16,9 +16,9 @@ from harness.judge.cells import CellResult, measured, not_run
 from harness.judge.verdict import Verdict, judge, judge_in_sequence, unmade, verdict_document
 from harness.noise import Rule, scatter, stopping_rule
 from harness.report.claims import noise
+from harness.report.method import Effort, Surroundings
 from harness.report.terminal.run import Detail, print_verdict
 from harness.report.terminal.scenario import describe_scenario
-from harness.report.words import Effort, Surroundings
 from harness.run.plan import expand, guest_job
 from harness.scenario.model import Load, Status
 from harness.scenario.timing import Clock

@@ -17,9 +17,9 @@ from harness.record.judging import explain_run
 from harness.record.store import RunFolder
 from harness.report.exports import Export, csv_table, exported, junit_xml, ktap
 from harness.report.kcidb import kcidb_json
+from harness.report.method import Effort, Surroundings
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.run import Detail, print_verdict
-from harness.report.words import Effort, Surroundings
 from harness.studies.calibration import note
 from lab.base.errors import Misuse
 from lab.yaml.strict import shown_path

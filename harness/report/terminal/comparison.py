@@ -12,9 +12,8 @@ from harness import fitted
 from harness.judge.cells import Ensemble
 from harness.judge.difference import Difference, Mark
 from harness.judge.thresholds import LARGE
-from harness.report.format import figure, limits, percent, plural
+from harness.report.format import LEGEND, MARKS, figure, limits, percent, plural
 from harness.report.terminal.printing import figures, plain_table, print_wide, trimmed
-from harness.report.words import LEGEND, MARKS
 
 _STYLES = {Mark.MARKED: "bold", Mark.REAL: "", Mark.NONE: "dim", Mark.UNKNOWN: "dim"}
 _SINGLE = f"one seed a side: a figure differs if it is more than {fitted.SINGLE:g} times the other (virtual clock only)"

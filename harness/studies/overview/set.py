@@ -14,9 +14,8 @@ from harness.judge.verdict import SHOWN_METRIC
 from harness.record.judging import precision_of
 from harness.report.charts import StripRow, strip
 from harness.report.claims import EXPECTED, MUST_BE, value
-from harness.report.format import figure, reported, severity, spread, time_words
+from harness.report.format import LEGEND, change_words, figure, reported, severity, spread, time_words
 from harness.report.html import Values, render
-from harness.report.words import LEGEND, change_words
 from harness.scenario.model import Claim, Ratio, Scenario, Status
 from harness.scenario.registry import PER_IO
 from harness.studies.overview.collection import NEAR, Collection, CollectionCell, Column, JudgedRun, heat_rows

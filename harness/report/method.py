@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How a run was measured, and marks of differences: what terminal and pages say alike."""
+"""How a run was measured: what terminal and pages say alike."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from harness.judge.difference import Difference, Mark, Precision
+from harness.judge.difference import Precision
 from harness.judge.verdict import Verdict
 from harness.judge.visible import unseen
 from harness.limits.bottleneck import Bottleneck
@@ -13,8 +13,6 @@ from harness.record.store import RunFacts
 from harness.report.format import duration, plural
 from harness.scenario.model import Arm, Scenario, Source
 
-MARKS = {Mark.MARKED: "*", Mark.REAL: "", Mark.NONE: "~", Mark.UNKNOWN: "?"}
-LEGEND = "* differs; ~ the ranges overlap: no difference; ? cannot tell: fewer than two seeds on a side"
 _PHASES = ("boot", "setup", "measure", "send")
 _CAUTION = (
     "kernel and BASE may differ in configuration and compiler, and baseline.* with them, not only in their code;"
@@ -105,12 +103,3 @@ def _rule(rule: Rule | None) -> str:
         return f"no verdict on fewer than {FEWEST_ROUNDS} boots a side"
     looks = " and ".join(str(look.rounds) for look in rule.looks)
     return f"fixed before the first boot: looks after {looks} boots a side, {100 * rule.error:g} % of error either way"
-
-
-def change_words(change: Difference) -> str:
-    """The change from before to after in per cent, with the mark of ``blklab compare``."""
-    if change.share is None:
-        return "-"
-    if change.mark is Mark.NONE:
-        return MARKS[change.mark]
-    return f"{100 * change.share:+.1f} % {MARKS[change.mark]}".rstrip()
