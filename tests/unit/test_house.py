@@ -16,6 +16,9 @@ SOURCE_SUFFIXES = {".py", ".sh", ".yaml", ".toml", ".config", ".c", ".in"}
 SOURCE_NAMES = {"Makefile", "init", ".gitignore"}
 MODULE_LINES = 450
 FUNCTION_LINES = 60
+PRODUCT_LINES, PRODUCT_MODULES = 39_700, 280
+"""Of lab and harness together."""
+TOOL_LINES = 3_300
 
 # Written in pieces, so that this file does not hold what it looks for.
 FOREIGN = re.compile(
@@ -65,6 +68,26 @@ def test_every_source_file_names_its_licence_in_its_first_lines(files: tuple[Pat
 def test_no_module_outgrows_its_subject(files: tuple[Path, ...], checkout: Path) -> None:
     lengths = {path: len(path.read_text().splitlines()) for path in files if path.suffix == ".py"}
     assert {str(p.relative_to(checkout)): n for p, n in lengths.items() if n > MODULE_LINES} == {}
+
+
+def test_the_limits_are_those_that_contributors_read(checkout: Path) -> None:
+    house = f"{PRODUCT_LINES:,} in {PRODUCT_MODULES} modules of lab and harness, {TOOL_LINES:,} in tools"
+    limits = f"At most {MODULE_LINES} lines a module, {FUNCTION_LINES} a function, {house}"
+    assert limits in (checkout / "CONTRIBUTING.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("folders", "most_lines", "most_modules"),
+    [(("lab", "harness"), PRODUCT_LINES, PRODUCT_MODULES), (("tools",), TOOL_LINES, PRODUCT_MODULES)],
+    ids=["product", "tools"],
+)
+def test_the_house_does_not_grow(
+    files: tuple[Path, ...], checkout: Path, folders: tuple[str, ...], most_lines: int, most_modules: int
+) -> None:
+    modules = [path for path in files if path.suffix == ".py" and path.relative_to(checkout).parts[0] in folders]
+    lines = sum(len(path.read_text().splitlines()) for path in modules)
+    assert lines <= most_lines, f"{' and '.join(folders)}: {lines} lines, {lines - most_lines} too many"
+    assert 0 < len(modules) <= most_modules, f"{' and '.join(folders)}: {len(modules)} modules"
 
 
 def _functions(path: Path) -> Iterator[tuple[str, int]]:
@@ -190,13 +213,36 @@ def test_dependencies_of_the_package_are_those_that_are_pinned(checkout: Path) -
         assert all(re.search(rf"^{name}==", pinned, re.MULTILINE) for name in named), extra
 
 
-def test_every_room_has_its_place_in_the_directions(checkout: Path) -> None:
+def _directions(checkout: Path) -> list[str]:
+    """The layers of the contract of import-linter, the highest first."""
     contracts = tomllib.loads((checkout / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    placed = set(re.findall(r"[\w.]+", " ".join(contracts[0]["layers"])))
-    rooms = {
+    return list(contracts[0]["layers"])
+
+
+def _packages(checkout: Path) -> set[str]:
+    """Packages and modules directly in lab and harness, by their dotted names."""
+    return {
         f"{package}.{path.stem}"
         for package in ("lab", "harness")
         for path in (checkout / package).iterdir()
         if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
     }
-    assert rooms - placed == set()
+
+
+def test_every_package_has_its_place_in_the_directions(checkout: Path) -> None:
+    assert _packages(checkout) - set(re.findall(r"[\w.]+", " ".join(_directions(checkout)))) == set()
+
+
+def test_the_page_shows_every_package_in_the_order_of_the_directions(checkout: Path) -> None:
+    """The table of layers in docs/architecture.md."""
+    page = (checkout / "docs" / "architecture.md").read_text()
+    table = page.partition("## Layers")[2].partition("\n## ")[0]
+    rows = [re.findall("`([^`]+)`", line.split("|")[1]) for line in table.splitlines() if line.startswith("| `")]
+    places = {
+        name: number for number, layer in enumerate(_directions(checkout)) for name in re.findall(r"[\w.]+", layer)
+    }
+    named = [[path.removesuffix(".py").replace("/", ".") for path in paths] for paths in rows]
+    assert [path for paths in rows for path in paths if not (checkout / path).exists()] == []
+    assert _packages(checkout) - {"harness.__main__"} - {name for names in named for name in names} == set()
+    for upper, lower in pairwise([[places[name] for name in names] for names in named]):
+        assert max(upper) <= min(lower), named
