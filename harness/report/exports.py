@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from xml.etree import ElementTree as Xml
 
 from harness.judge.cells import CellResult
@@ -19,7 +20,6 @@ from harness.scenario.registry import figure_of
 from lab.base.record import Outcome
 
 CLAIMS, CONTROLS, BOOTS = "claims", "controls", "boots"
-GROUPS = (CLAIMS, CONTROLS, BOOTS)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class JudgedPart:
 
 
 def parts(export: Export) -> Iterator[JudgedPart]:
-    """All parts, in the order of GROUPS and of the scenario's file."""
+    """All parts, claims, controls, boots, in the order of the scenario's file."""
     verdict = export.verdict
     for entry in (*verdict.claims, *verdict.controls):
         yield _entry(entry, verdict)
@@ -240,10 +240,13 @@ _NOT_OK = frozenset({Status.FAIL, Status.ERROR, Status.MISS, XPASS})
 
 @dataclass(frozen=True)
 class _Result:
+    """A result line, and the lines ``before`` it: facts, or a document of subtests."""
+
     good: bool
     name: str
     directive: str = ""
     data: str = ""
+    before: tuple[str, ...] = ()
 
     def line(self, number: int) -> str:
         note = " ".join(filter(None, (self.directive, _plain(self.data))))
@@ -270,49 +273,38 @@ def ktap(export: Export) -> str:
     XFAIL is "ok" as in kselftest's ksft_test_result_xfail(), so that a reader that does not know the
     directive sees no failure. A test with a subtest that is "not ok" is "not ok" itself.
     """
-    lines = [_KTAP, "1..1", *_indent(_groups(list(parts(export))))]
-    kernel = export.facts.kernel
-    about = (export.scenario.title, f"kernel {kernel.release} ({kernel.origin})", export.facts.qemu)
-    lines += [f"# {_plain(text)}" for text in about if text]
-    lines.append(_scenario(export.verdict).line(1))
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _scenario(verdict: Verdict) -> _Result:
-    good, directive = verdict.status not in _NOT_OK, _DIRECTIVES.get(verdict.status, "")
-    return _Result(good, verdict.scenario, directive, conclusion(verdict))
-
-
-def _groups(every: Sequence[JudgedPart]) -> Iterator[str]:
-    groups = {name: [part for part in every if part.group == name] for name in GROUPS}
-    filled = {name: members for name, members in groups.items() if members}
-    yield _KTAP
-    yield f"1..{len(filled)}"
-    for number, (name, members) in enumerate(filled.items(), start=1):
+    groups = []
+    for name, members in groupby(parts(export), lambda part: part.group):
         results = [_result(part) for part in members]
-        yield from _indent(_members(members, results))
-        yield _Result(all(result.good for result in results), name).line(number)
+        groups.append(_Result(all(result.good for result in results), name, before=_subtests(results)))
+    verdict, kernel = export.verdict, export.facts.kernel
+    about = (export.scenario.title, f"kernel {kernel.release} ({kernel.origin})", export.facts.qemu)
+    before = (*_subtests(groups), *(f"# {_plain(text)}" for text in about if text))
+    good, directive = verdict.status not in _NOT_OK, _DIRECTIVES.get(verdict.status, "")
+    whole = _Result(good, verdict.scenario, directive, conclusion(verdict), before)
+    return "".join(f"{line}\n" for line in _document([whole]))
 
 
-def _members(members: Sequence[JudgedPart], results: Sequence[_Result]) -> Iterator[str]:
+def _document(results: Sequence[_Result]) -> Iterator[str]:
     yield _KTAP
-    yield f"1..{len(members)}"
-    for number, (part, result) in enumerate(zip(members, results, strict=True), start=1):
-        yield from (f"# {_plain(fact)}" for fact in part.facts)
+    yield f"1..{len(results)}"
+    for number, result in enumerate(results, start=1):
+        yield from result.before
         yield result.line(number)
 
 
+def _subtests(results: Sequence[_Result]) -> tuple[str, ...]:
+    return tuple(_INDENT + line for line in _document(results))
+
+
 def _result(part: JudgedPart) -> _Result:
-    if not part.counts and part.word != Status.PASS:
-        return _Result(True, part.name, "SKIP", f"optional: {part.word}: {part.reason}")
+    facts = tuple(f"# {_plain(fact)}" for fact in part.facts)
     if part.word == Status.PASS:
-        return _Result(True, part.name)
+        return _Result(True, part.name, before=facts)
+    if not part.counts:
+        return _Result(True, part.name, "SKIP", f"optional: {part.word}: {part.reason}", facts)
     directive = "TIMEOUT" if part.hung and part.word == Status.FAIL else _DIRECTIVES.get(part.word, "")
-    return _Result(part.word not in _NOT_OK, part.name, directive, part.reason)
-
-
-def _indent(lines: Iterator[str]) -> Iterator[str]:
-    return (_INDENT + line for line in lines)
+    return _Result(part.word not in _NOT_OK, part.name, directive, part.reason, facts)
 
 
 def _plain(text: str) -> str:
