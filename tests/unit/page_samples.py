@@ -60,7 +60,7 @@ class Page(HTMLParser):
         self.headings: list[int] = []
         self.handlers: list[str] = []
         self.wrong: list[str] = []
-        self.text = ""
+        self.text, self.source = "", text
         self.feed(text)
         self.close()
         self.wrong += [f"<{name}> is not closed" for name in self.opened]
