@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Figures as people read them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from harness.judge.cells import Ensemble
 from harness.judge.claims import XFAIL, XPASS
@@ -38,16 +38,16 @@ def severity(word: str) -> int:
     return _WORST_FIRST.index(word) if word in _WORST_FIRST else len(_WORST_FIRST)
 
 
-def limits(ensemble: Ensemble) -> str:
+def limits(ensemble: Ensemble, show: Callable[[float], str] = figure) -> str:
     """``low .. high``, or nothing when the seeds agree to the digits shown."""
-    low, high = figure(ensemble.low), figure(ensemble.high)
+    low, high = show(ensemble.low), show(ensemble.high)
     return "" if low == high else f"{low} .. {high}"
 
 
-def spread(ensemble: Ensemble) -> str:
+def spread(ensemble: Ensemble, show: Callable[[float], str] = figure) -> str:
     """``median [low .. high]``, or the one value when the seeds agree to the digits shown."""
-    between = limits(ensemble)
-    return figure(ensemble.median) + (f" [{between}]" if between else "")
+    between = limits(ensemble, show)
+    return show(ensemble.median) + (f" [{between}]" if between else "")
 
 
 def reported(value: float | None, in_words: str) -> str:

@@ -233,7 +233,11 @@ def latency_charts(scenario: Scenario, cells: Sequence[CellResult]) -> Iterator[
             every = {arm: distribution(cells, arm, load.name, role) for arm in scenario.arms}
             drawn = {arm: percentiles for arm, percentiles in every.items() if "p50" in percentiles}
             rows = {
-                arm: {name: _times(percentiles[name]) for name in (*PERCENTILES, SLOWEST) if name in percentiles}
+                arm: {
+                    name: spread(percentiles[name], time_words)
+                    for name in (*PERCENTILES, SLOWEST)
+                    if name in percentiles
+                }
                 for arm, percentiles in drawn.items()
             }
             labels = {arm: ", ".join(f"{name} {text}" for name, text in row.items()) for arm, row in rows.items()}
@@ -252,11 +256,6 @@ def distribution(cells: Sequence[CellResult], arm: str, load: str, role: str) ->
             if cell.arm == arm and value and not (few and name == _TAIL):
                 by_name.setdefault(name, {})[cell.seed] = value
     return {name: Ensemble(values) for name, values in by_name.items()}
-
-
-def _times(ensemble: Ensemble) -> str:
-    low, high = time_words(ensemble.low), time_words(ensemble.high)
-    return time_words(ensemble.median) + (f" [{low} .. {high}]" if low != high else "")
 
 
 def occupancy_charts(loads: Sequence[RecordedLoad]) -> Iterator[Values]:
