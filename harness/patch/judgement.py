@@ -15,7 +15,7 @@ from harness.record.store import RunFolder
 from harness.report.claims import value
 from harness.report.format import figure
 from harness.scenario.model import Status
-from harness.scenario.registry import COUNTED
+from harness.scenario.registry import COUNTED, Rate, figure_of
 from lab.base.record import Outcome
 
 METRICS = ("iops", "lat.p99", *COUNTED)
@@ -127,7 +127,7 @@ def _of_claims(claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[S
 
 def _loads(found: Sequence[Difference]) -> Iterator[SeriesFinding]:
     """Loads in which roles get less and none more, or more and none less: anything else is a trade between them."""
-    rates = [change for change in found if change.figure.metric == "iops" and change.marked]
+    rates = [change for change in found if change.marked and figure_of(*change.figure[2:]).rate is Rate.REQUESTS]
     for arm, load in dict.fromkeys(change.figure[:2] for change in rates):
         marked = [change for change in rates if change.figure[:2] == (arm, load)]
         signs = {change.sign for change in marked}
