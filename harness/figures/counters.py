@@ -26,13 +26,14 @@ _MDSTAT, _UPTIME, _INTERRUPTS = "/proc/mdstat", "/proc/uptime", "/proc/interrupt
 _SECTOR = 512
 # drivers/md/md.c, status_resync(): "resync =  1.4% (13824/976631808) finish=..."; KiB of each member.
 _RESYNC = re.compile(r"(?:resync|recovery|check|repair) *= *[0-9.]+% \(([0-9]{1,18})/[0-9]{1,18}\)")
-# Documentation/admin-guide/iostats.rst: fields 1 to 11 are in every kernel since 2.6, discards since 4.18.
+# Documentation/admin-guide/iostats.rst: fields 1 to 11 are in every kernel since 2.6, discards (12 to 15) since 4.18,
+# flushes (16 and 17) since 5.5.
 _COUNTS = ("", ".merged", ".sectors", ".ms")
 _OLD_FIELDS = (
     *(f"{way}{count}" for way in ("reads", "writes") for count in _COUNTS),
     *("inflight", "busy.ms", "weighted.ms"),
 )
-_DISK_FIELDS = (*_OLD_FIELDS, *(f"discards{count}" for count in _COUNTS))
+_DISK_FIELDS = (*_OLD_FIELDS, *(f"discards{count}" for count in _COUNTS), "flushes", "flushes.ms")
 _GAUGES = frozenset({"inflight"})
 
 

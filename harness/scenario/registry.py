@@ -182,6 +182,9 @@ _WAYS = ("reads", "writes", "discards")
 
 
 def _diskstats() -> Iterator[Figure]:
+    def uncounted(key: FigureKey, figures: Figures) -> str:
+        return "/proc/diskstats of this kernel has no flushes, which Linux 5.5 and later have"
+
     places = {"disk": "of the role's block device", "members": "summed over the LUNs below it"}
     for where, says in places.items():
         count = partial(Figure, source=Source.COUNTERS, below=where == "members")
@@ -192,6 +195,9 @@ def _diskstats() -> Iterator[Figure]:
             yield counter(f"{where}.{way}.merged")
             yield counter(f"{where}.{way}.sectors", unit="sectors")
             yield time(f"{where}.{way}.ms")
+        says_flushes = f"flush requests {says}; its writes include them, its sectors do not"
+        yield counter(f"{where}.flushes", says=says_flushes, absent=uncounted)
+        yield time(f"{where}.flushes.ms", says=says_flushes, absent=uncounted)
         yield time(f"{where}.busy.ms")
         yield time(f"{where}.weighted.ms")
         both = partial(counter, says=f"reads and writes {says}; bios are requests and what was merged into them")

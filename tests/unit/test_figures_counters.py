@@ -48,15 +48,17 @@ def test_a_window_is_the_difference_of_two_readings_with_bios_as_the_kernel_coun
     )
 
 
-def test_discards_are_counted_where_the_kernel_does() -> None:
-    """Linux 4.18 added them to /proc/diskstats, and 5.5 flushes behind them."""
+def test_discards_and_flushes_are_counted_where_the_kernel_does() -> None:
+    """Linux 4.18 added discards to /proc/diskstats, and 5.5 flushes behind them."""
     before = b"== /proc/diskstats\n 8 0 sda 0 0 0 0 0 0 0 0 0 0 0 1 2 3 4 5 6\n"
     after = b"== /proc/diskstats\n 8 0 sda 0 0 0 0 0 0 0 0 0 0 0 11 22 33 44 55 66\n"
     counted = read_window(before, after, "solo").disks["sda"]
-    names = ("discards", "discards.merged", "discards.sectors", "discards.ms", "requests")
-    assert [counted[name] for name in names] == [10, 20, 30, 40, 0]
-    old = b"== /proc/diskstats\n 8 0 sda 0 0 0 0 0 0 0 0 0 0 0\n"
-    assert "discards" not in read_window(old, old, "solo").disks["sda"]
+    names = ("discards", "discards.merged", "discards.sectors", "discards.ms", "flushes", "flushes.ms", "requests")
+    assert [counted[name] for name in names] == [10, 20, 30, 40, 50, 60, 0]
+    for fields in (11, 15):
+        old = b"== /proc/diskstats\n 8 0 sda" + b" 0" * fields
+        counted = read_window(old, old, "solo").disks["sda"]
+        assert ("discards" in counted, "flushes" in counted) == (fields > 11, False)
 
 
 GOOD = reading(1, "1 1 1 1 1 1 1 1")

@@ -7,6 +7,7 @@ rates of the links (12 and 4 MB/s, or twice 4 with equal turns) and of the slowe
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -23,7 +24,7 @@ from harness.judge.cells import CellResult, measured
 from harness.judge.verdict import judge, verdict_document
 from harness.limits.bottleneck import NOTHING, Bottleneck, bottleneck, changes
 from harness.limits.limits import allowed, shares_of_bound
-from harness.scenario.model import Load, Scenario
+from harness.scenario.model import Load, Scenario, Status
 from lab.base.errors import Misuse
 from lab.base.record import BootRecord, Outcome
 
@@ -36,6 +37,7 @@ NAMES = (
     "shared-queue-6.1",
     "raid10-read-6.1",
     "scsi-lines-6.1",
+    "fsync-flushes-6.1",
 )
 
 
@@ -85,6 +87,21 @@ def explained(of: Recorded) -> Iterator[Bottleneck]:
         for load in of.scenario.loads.values():
             moved = {role: cell.figures[load.name, role, "bw"] for role in load.roles}
             yield bottleneck(arm, load, [read_use(LoadFiles(of.files[cell.arm], arm.topology, load))], moved)
+
+
+def test_flushes_are_skipped_where_the_kernel_does_not_count_them() -> None:
+    """A flush for each write of 8 sectors, and of each device below a stripe. Before 5.5 a row ends 2 fields earlier."""
+    of = recorded("fsync-flushes-6.1")
+    counted = judge(of.scenario, of.cells, release=of.release)
+    values = [claim.judgement.ensemble.median for claim in counted.claims if claim.judgement.ensemble]
+    assert values == [pytest.approx(1 / 8, rel=2e-3), pytest.approx(2 / 32, rel=2e-3)]
+    old = {
+        arm: {name: re.sub(rb"(?m)^( +\d+ +\d+ (?:sd|dm).*) \d+ \d+$", rb"\1", data) for name, data in files.items()}
+        for arm, files in of.files.items()
+    }
+    verdict = judge(of.scenario, replace(of, files=old).cells, release=of.release)
+    assert [claim.judgement.status for claim in verdict.claims] == [Status.SKIP, Status.SKIP]
+    assert "has no flushes, which Linux 5.5 and later have" in verdict.claims[0].judgement.reason
 
 
 def element_rows(named: Bottleneck) -> dict[str, Any]:

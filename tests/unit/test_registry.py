@@ -90,4 +90,5 @@ def test_a_figure_that_a_boot_lacks_is_explained_where_the_cause_is_known() -> N
     assert "no function or variable sd_done" in figure_of(*key[1:]).absent(key, {("l", GUEST, SEEN): 1.0})
     assert not figure_of(*key[1:]).absent(key, {})
     assert "Linux 5.17" in figure_of("r", "folios.order3").absent(("l", "r", "folios.order3"), {})
+    assert "Linux 5.5" in figure_of("r", "members.flushes.ms").absent(("l", "r", "members.flushes.ms"), {})
     assert not figure_of("r", IOPS).absent(("l", "r", IOPS), {})
