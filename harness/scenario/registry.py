@@ -164,7 +164,8 @@ def _fio() -> Iterator[Figure]:
     rate = partial(Figure, basis=Basis.TIME, noise=Noise.RATE, more_is_better=True, bounded=True)
     yield rate(IOPS, "I/Os of the window", unit="1/s", rate=Rate.REQUESTS)
     yield rate("bw", "bytes of the window", unit="B/s", rate=Rate.BYTES)
-    for kind, says in (("lat", "total latency"), ("clat", "completion latency"), ("slat", "submission latency")):
+    for kind in ("lat", "clat", "slat"):
+        says = "latency: lat is total, clat completion, slat submission"
         latency = partial(Figure, says=says, unit="ns", basis=Basis.TIME, least=0.0 if kind == "slat" else 1.0)
         submission = kind == "slat"
         mean, longest = (Noise.SUBMISSION_MEAN, Noise.SUBMISSION_LONGEST) if submission else (Noise.MEAN, Noise.LONGEST)
@@ -185,22 +186,23 @@ def _diskstats() -> Iterator[Figure]:
     def uncounted(key: FigureKey, figures: Figures) -> str:
         return "/proc/diskstats of this kernel has no flushes, which Linux 5.5 and later have"
 
-    places = {"disk": "of the role's block device", "members": "summed over the LUNs below it"}
-    for where, says in places.items():
-        count = partial(Figure, source=Source.COUNTERS, below=where == "members")
-        counter = partial(count, says=f"/proc/diskstats {says}", basis=Basis.COUNT, noise=Noise.COUNTER)
-        time = partial(count, says=f"/proc/diskstats {says}", unit="ms", basis=Basis.TIME, noise=Noise.TICKS)
+    says = "/proc/diskstats of the role's block device (disk) or summed over the LUNs below it (members), with the ramp"
+    says_both = "reads and writes there, not discards; bios are requests and what was merged into them"
+    says_flushes = "flush requests there, which writes include and sectors do not"
+    for where in ("disk", "members"):
+        count = partial(Figure, says=says, source=Source.COUNTERS, below=where == "members")
+        counter = partial(count, basis=Basis.COUNT, noise=Noise.COUNTER)
+        time = partial(count, unit="ms", basis=Basis.TIME, noise=Noise.TICKS)
         for way in _WAYS:
             yield counter(f"{where}.{way}")
             yield counter(f"{where}.{way}.merged")
             yield counter(f"{where}.{way}.sectors", unit="sectors")
             yield time(f"{where}.{way}.ms")
-        says_flushes = f"flush requests {says}; its writes include them, its sectors do not"
         yield counter(f"{where}.flushes", says=says_flushes, absent=uncounted)
         yield time(f"{where}.flushes.ms", says=says_flushes, absent=uncounted)
         yield time(f"{where}.busy.ms")
         yield time(f"{where}.weighted.ms")
-        both = partial(counter, says=f"reads and writes {says}; bios are requests and what was merged into them")
+        both = partial(counter, says=says_both)
         for name in ("merges", "requests", "bios"):
             yield both(f"{where}.{name}")
         yield both(f"{where}.sectors", unit="sectors")

@@ -90,7 +90,7 @@ def explained(of: Recorded) -> Iterator[Bottleneck]:
 
 
 def test_flushes_are_skipped_where_the_kernel_does_not_count_them() -> None:
-    """A flush for each write of 8 sectors, and of each device below a stripe. Before 5.5 a row ends 2 fields earlier."""
+    """A flush for each write of 8 sectors, and of both devices below a stripe. Before 5.5 a row has 2 fields less."""
     of = recorded("fsync-flushes-6.1")
     counted = judge(of.scenario, of.cells, release=of.release)
     values = [claim.judgement.ensemble.median for claim in counted.claims if claim.judgement.ensemble]
