@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.commands.common.parser import Parser
+    from harness.commands.parser import Parser
 
 MISUSE = 129
 LAB_BROKEN = 128
@@ -107,14 +107,14 @@ def _dispatch(arguments: Sequence[str], build: "Callable[[Sequence[str]], Parser
     # Imports make many objects and no garbage: looking for it takes a fifth of their time, later 20 ms of a run.
     gc.disable()
     try:
-        from harness.commands.common.parser import build_parser
+        from harness.commands.parser import build_parser
         from lab.base.units import escaped_output
 
         _check_environment()
         with escaped_output():
-            options = (build or build_parser)(arguments).parse(arguments)
+            execute = (build or build_parser)(arguments).parse(arguments)
             gc.enable()
-            code: int = options.execute(options)
+            code: int = execute()
     finally:
         gc.freeze()
         gc.enable()

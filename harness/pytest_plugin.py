@@ -25,16 +25,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.base.checkout import results_root
-from harness.commands.common.boots import kernel_of, lab_of_host, watched
-from harness.commands.common.options import MOST_SEEDS, kernel_default, number
-from harness.commands.common.output import print_run
+from harness.commands.boots import bench_of, kernel_of
+from harness.commands.options import MOST_SEEDS, kernel_default, number
+from harness.commands.verdict import print_run
 from harness.judge.claims import XFAIL
 from harness.judge.verdict import Verdict
 from harness.limits.load import load_scenario
-from harness.record.store import Store
 from harness.report.claims import conclusion
-from harness.run.bench import Bench, Run
+from harness.run.bench import Run
 from harness.run.plan import Request, run_command
 from harness.scenario.model import Scenario, Status
 from harness.studies.selftest import shortfalls
@@ -88,9 +86,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_blklab_runner(config: pytest.Config) -> Runner:
     """Boots real kernels, each resolved at first use."""
-    store = Store(results_root(config.getoption("--blklab-results")))
-    store.check()
-    bench, kernel = Bench(lab_of_host(), store, watched), cache(kernel_of)
+    bench, kernel = bench_of(config.getoption("--blklab-results")), cache(kernel_of)
 
     def run(scenario: Scenario, spec: str) -> Run:
         seeds = None if scenario.selftest else config.getoption("--seeds")

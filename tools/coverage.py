@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Measures which load of which scenario executes which functions of the kernel; writes scenarios/executed.json."""
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -10,8 +9,9 @@ from pathlib import Path
 
 from harness.base.checkout import EXECUTED
 from harness.base.files import write_atomic
-from harness.commands.common.boots import bench_of, every_scenario, kernel_of
-from harness.commands.common.options import add_arms, add_jobs, add_results, kernel_spec, tell
+from harness.commands.boots import bench_of, every_scenario, kernel_of
+from harness.commands.options import ARMS, JOBS, KERNEL, RESULTS, SOME_SCENARIOS, tell
+from harness.commands.parser import Command, option
 from harness.limits.load import load_scenario
 from harness.patch.coverage import REMAKE, SCHEMA, Coverage, Loads, load_coverage, scenario_of
 from harness.profile.model import DEVICE_MODELS
@@ -90,39 +90,41 @@ def _ranges(places: Sequence[int]) -> str:
     return ",".join("-".join(map(str, part)) for part in parts)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "scenarios", nargs="*", metavar="SCENARIO", help="only these (default: all of the virtual clock)"
-    )
-    parser.add_argument(
-        "--kernel", type=kernel_spec, default=DEFAULT, metavar="SPEC", help=f"a build from source (default: {DEFAULT})"
-    )
-    parser.add_argument("--out", type=Path, default=EXECUTED, metavar="FILE", help="default: scenarios/executed.json")
-    add_arms(parser)
-    add_jobs(parser)
-    add_results(parser)
-
-
-def execute(options: argparse.Namespace) -> int:
-    named = [load_scenario(name) for name in options.scenarios] or every_scenario()
-    bench, kernel = bench_of(options, "executed"), kernel_of(options.kernel)
-    known = load_coverage(options.out)
-    coverage = known if known and known.kernel == kernel.origin else Coverage(kernel.origin, {}, {})
+def measure(
+    *, scenarios: Sequence[str], kernel: str, out: Path, arms: Sequence[str], jobs: int, results: str | None
+) -> int:
+    named = [load_scenario(name) for name in scenarios] or every_scenario()
+    bench, built = bench_of(results, jobs, folder="executed"), kernel_of(kernel)
+    known = load_coverage(out)
+    coverage = known if known and known.kernel == built.origin else Coverage(built.origin, {}, {})
     for scenario in named:
         try:
-            loads = observe(bench, Request(scenario, kernel, arms=tuple(options.arm)))
+            loads = observe(bench, Request(scenario, built, arms=tuple(arms)))
         except CannotJudge as error:
             tell(f"{scenario.name}: {error.message}")
             continue
         coverage = with_scenario(coverage, scenario, loads)
-        save_coverage(options.out, coverage)
+        save_coverage(out, coverage)
         tell(f"{scenario.name}: {len(loads)} loads, {len(frozenset().union(*loads.values()))} functions")
     return EXIT_PASS
 
 
+TOOL = Command(
+    measure,
+    (
+        SOME_SCENARIOS,
+        KERNEL.but(default=DEFAULT, help=f"a build from source (default: {DEFAULT})"),
+        option("--out", type=Path, default=EXECUTED, metavar="FILE", help="default: scenarios/executed.json"),
+        ARMS,
+        JOBS,
+        RESULTS,
+    ),
+)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     described = "Measure which load executes which functions of the kernel."
-    return run_tool("coverage", described, configure, execute, arguments)
+    return run_tool("coverage", described, TOOL, arguments)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs of scenarios on kernels: stored ones, or measured where one is missing."""
 
-import argparse
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 
 from harness.base.checkout import results_root
 from harness.base.plain import identity
-from harness.commands.common.boots import bench_of, kernel_of
-from harness.commands.common.options import tell
+from harness.commands.boots import bench_of, kernel_of
+from harness.commands.options import tell
 from harness.record.judging import Altered
 from harness.record.store import RunFolder, Store, load_run
 from harness.run.plan import Request
@@ -27,11 +26,11 @@ Raises CannotJudge with the reason.
 """
 
 
-def measuring(options: argparse.Namespace, folder: str, *, boots: bool = True) -> Measure:
+def measuring(results: str | None, jobs: int, folder: str, *, boots: bool = True) -> Measure:
     """Runs of a folder of the results; without ``boots`` only stored ones. Raises LabBroken."""
     if not boots:
-        return stored_runs(Store(results_root(options.results) / folder), again="the same without --stored")
-    bench, kernel = bench_of(options, folder), cache(_kernel)
+        return stored_runs(Store(results_root(results) / folder), again="the same without --stored")
+    bench, kernel = bench_of(results, jobs, folder=folder), cache(_kernel)
 
     def measure(scenario: Scenario, spec: str, arms: Sequence[str], seeds: int | None) -> RunFolder:
         return bench.measure(Request(scenario, kernel(spec), seeds, tuple(arms))).folder

@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import median
 
 from harness.base.checkout import CHECKOUT
-from harness.commands.common.options import add_kernel, number, tell
-from harness.commands.common.parser import build_parser
-from harness.commands.common.several import scenarios_of
+from harness.commands.options import KERNEL, number, tell
+from harness.commands.parser import Command, build_parser, option
+from harness.limits.load import load_scenario
 from harness.report import markdown
 from lab.base import process
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, LabBroken, no_such_folder
@@ -45,41 +45,28 @@ Rounds = Mapping[str, Sequence[SpeedSample]]
 """Samples by row, one of each round; the first row is the reference."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--base", type=Path, metavar="DIR", help="compare with another checkout of blklab")
-    parser.add_argument("--rounds", type=number(1), default=_ROUNDS, metavar="N", help=f"default: {_ROUNDS}")
-    parser.add_argument(
-        "--work",
-        action="append",
-        type=_words,
-        metavar="WORDS",
-        help=f"a command of blklab to measure (may be repeated; default: {', '.join(_WORK)})",
-    )
-    add_kernel(parser)
-
-
 def _words(text: str) -> list[str]:
     """An argparse type: a command line of blklab."""
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{error} in {text!r}") from error
-    options = build_parser(words).parse(words)
-    if options.word == "run":
-        scenarios_of(options)
+    values = build_parser(words).parse(words).keywords
+    for name in values["scenario"] if words[0] == "run" else ():
+        load_scenario(name)
     return words
 
 
-def execute(options: argparse.Namespace) -> int:
-    if options.base is not None and not options.base.is_dir():
-        raise no_such_folder(options.base, "checkout")
-    base = options.base.absolute() if options.base else None
-    for given in options.work or map(_words, _WORK):
+def compare(*, base: Path | None, rounds: int, work: Sequence[Sequence[str]] | None, kernel: str) -> int:
+    if base is not None and not base.is_dir():
+        raise no_such_folder(base, "checkout")
+    checkout = base.absolute() if base else None
+    for given in work or map(_words, _WORK):
         text, words = shlex.join(given), [*given]
-        words += ["--kernel", options.kernel] if words[0] == "run" else []
-        rounds = measure(ways(words, CHECKOUT, base), options.rounds)
-        load = f"{options.rounds} rounds, load average {os.getloadavg()[0]:.1f}"
-        print("\n".join([f"blklab {text} ({load})", "", *table(rounds), ""]))
+        words += ["--kernel", kernel] if words[0] == "run" else []
+        samples = measure(ways(words, CHECKOUT, checkout), rounds)
+        load = f"{rounds} rounds, load average {os.getloadavg()[0]:.1f}"
+        print("\n".join([f"blklab {text} ({load})", "", *table(samples), ""]))
     return EXIT_PASS
 
 
@@ -149,8 +136,25 @@ def _cpu_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
+TOOL = Command(
+    compare,
+    (
+        option("--base", type=Path, metavar="DIR", help="compare with another checkout of blklab"),
+        option("--rounds", type=number(1), default=_ROUNDS, metavar="N", help=f"default: {_ROUNDS}"),
+        option(
+            "--work",
+            action="append",
+            type=_words,
+            metavar="WORDS",
+            help=f"a command of blklab to measure (may be repeated; default: {', '.join(_WORK)})",
+        ),
+        KERNEL,
+    ),
+)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run_tool("speed", "Compare warm runs with cold ones and another checkout.", configure, execute, arguments)
+    return run_tool("speed", "Compare warm runs with cold ones and another checkout.", TOOL, arguments)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@
 Whatever differs there is layout, or the seed. The largest difference of each kind of figure is its threshold.
 """
 
-import argparse
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,8 +14,9 @@ from pathlib import Path
 from harness import fitted
 from harness.base.checkout import PAGES, SCENARIOS
 from harness.base.files import write_json
-from harness.commands.common import options as shared
-from harness.commands.common.boots import kernel_of
+from harness.commands.boots import kernel_of
+from harness.commands.options import JOBS, RESULTS, SOME_SCENARIOS, tell, write_page
+from harness.commands.parser import Command
 from harness.judge.cells import CellResult, Ensemble, ensemble_of
 from harness.judge.claims import layout_by_kind, margin_of
 from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble
@@ -30,7 +30,7 @@ from harness.scenario.model import Claim, Scenario
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
 from lab.qemu.probe import find_qemu
 from lab.yaml.strict import names, nearest
-from tools.command import FURTHER, add_source, command, run_tool
+from tools.command import FURTHER, SOURCE, command, run_tool
 from tools.evidence.rows import EvidenceRow, arms_of, load_zoo, shipped_scenarios
 from tools.measure import FOLDER, Measure, measuring
 
@@ -307,51 +307,45 @@ def _row(name: str, evidence: NullEvidence) -> tuple[str, ...]:
     return (name, str(evidence.pairs), str(evidence.arms), *map(percent, shares), evidence.where or "-")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "scenarios",
-        nargs="*",
-        metavar="SCENARIO",
-        help="measure only these and write nothing (default: all)",
-    )
-    add_source(parser)
-    shared.add_jobs(parser)
-    shared.add_results(parser)
-
-
 def _several(scenario: Scenario) -> bool:
     """Whether an arm has several CPUs: which of them share tags is chance, and two layouts do not bound chance."""
     return any(arm.topology.processors.several for arm in scenario.arms.values())
 
 
-def execute(options: argparse.Namespace) -> int:
+def measure(*, scenarios: Sequence[str], source: str, jobs: int, results: str | None) -> int:
     regressions = load_zoo(SCENARIOS)
     known = {sample.scenario.name: sample for sample in samples(regressions, SCENARIOS)}
-    for name in options.scenarios:
+    for name in scenarios:
         if name not in known:
             raise Misuse(f"thresholds do not use {name}{nearest(name, known)}", remedy=f"one of {names(known)}")
-    chosen = [known[name] for name in options.scenarios or known]
-    measure = measuring(options, FOLDER)
-    kinds = evidence_of(null_figures(measure, options.source, chosen))
+    chosen = [known[name] for name in scenarios or known]
+    runs = measuring(results, jobs, FOLDER)
+    kinds = evidence_of(null_figures(runs, source, chosen))
     for name, shares in kinds.items():
         print(f"{name}: {shares.pairs} null pairs, layouts {shares.layout:.3%}, any two boots {shares.single:.3%}")
-    if options.scenarios:
+    if scenarios:
         return EXIT_PASS
-    kernel = kernel_of(options.source).release
+    kernel = kernel_of(source).release
     virtual = [one for one in shipped_scenarios(SCENARIOS) if one.timing.exact and not _several(one)]
-    claims = dict(claim_moves(measure, (options.source, *FURTHER.split()), virtual))
+    claims = dict(claim_moves(runs, (source, *FURTHER.split()), virtual))
     write_json(DATA, document(kinds, claims, kernel))
     page = PAGES / "thresholds.md"
     releases = ", ".join((kernel, *(kernel_of(spec).release for spec in SEVERAL)))
     measured_on = f"Kernels: {releases}. QEMU {find_qemu().version_text}"
     text = threshold_page(kinds, chosen, measured_on, COMMAND)
-    shared.write_page(page, text)
-    shared.tell(f"thresholds of {len(kinds)} kinds of figures written to {DATA.name} and {page}")
+    write_page(page, text)
+    tell(f"thresholds of {len(kinds)} kinds of figures written to {DATA.name} and {page}")
     return EXIT_PASS
 
 
+TOOL = Command(
+    measure,
+    (SOME_SCENARIOS.but(help="measure only these and write nothing (default: all)"), SOURCE, JOBS, RESULTS),
+)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run_tool("thresholds", "Measure how far layout moves each kind of figure.", configure, execute, arguments)
+    return run_tool("thresholds", "Measure how far layout moves each kind of figure.", TOOL, arguments)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 import sys
 from pathlib import Path
 
-from harness.commands.common.options import tell
+from harness.commands.options import tell
 from harness.patch.series import Branch, read_series
 from lab.base.cache import Cache
 from lab.base.process import run

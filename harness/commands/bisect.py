@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """``blklab bisect``: the release, or the commit of a tree, that makes a claim fail."""
 
-import argparse
 import os
 import shlex
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from harness.base.files import write_atomic
@@ -12,11 +13,12 @@ from harness.bisect.finding import Finding
 from harness.bisect.noisy import NoisyBisection
 from harness.bisect.notebook import State
 from harness.bisect.oracle import CommitTrial, KernelOracle
+from harness.bisect.releases import bisect_releases, demand_figure, text
 from harness.bisect.report import mail, print_finding
 from harness.bisect.repository import Repository, demand_repository
-from harness.commands.bisect_releases import DEBIAN, by_release
-from harness.commands.common import options as shared
-from harness.commands.common.boots import bench_of, scenario_of, store_of
+from harness.commands.boots import bench_of, kernel_of, scenario_of, specs, store_of
+from harness.commands.options import ARMS, JOBS, RESULTS, SCENARIO, SEEDS, number, tell, words_of
+from harness.commands.parser import Command, option
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines
 from harness.profile.recorded import chosen_cell, profiles_of_runs
@@ -25,84 +27,129 @@ from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench
 from harness.run.plan import run_command
 from harness.scenario.model import Scenario
+from harness.studies.timeline.sweep import Sweeper, sweep
+from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, BlklabError, Misuse
 from lab.base.reading import real
+from lab.kernels import kconfig
+from lab.kernels.git import commit_of
+from lab.kernels.release import Release
+from lab.session import ready_qemu
+
+_DEBIAN = "debian:"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    shared.add_scenario(parser, nargs="?")
-    parser.add_argument("--tree", type=Path, metavar="DIR", help="a git repository with the kernel's history")
-    parser.add_argument("--good", metavar="REV", help="a commit, or a series (debian:6.12), on which the claims hold")
-    parser.add_argument("--bad", metavar="REV", help="a commit, or a series (debian:7.3), on which a claim fails")
-    parser.add_argument(
-        "--figure", default="", metavar="NAME", help="between series: ARM.LOAD.ROLE.METRIC instead of the claims"
-    )
-    shared.add_seeds(parser)
-    shared.add_arms(parser)
-    shared.add_results(parser)
-    shared.add_jobs(parser)
-    parser.add_argument(
-        "--ahead",
-        type=shared.number(0),
-        default=2 if (os.cpu_count() or 1) > 1 else 0,
-        metavar="N",
-        help="kernels built in advance (default: 2, on one core 0)",
-    )
-    parser.epilog = "Exit status: 0 found (a commit: verified), 125 not."
-
-
-def execute(options: argparse.Namespace) -> int:
-    _check(options)
-    if options.good.startswith(DEBIAN):
-        code = by_release(options)
-        if options.tree is None or code != EXIT_PASS:
-            return code
-    scenario, tree = scenario_of(options, claims=True), real(options.tree)
+def _bisect(
+    *,
+    scenario: str,
+    tree: Path | None,
+    good: str,
+    bad: str,
+    figure: str,
+    seeds: int | None,
+    arms: Sequence[str],
+    results: str | None,
+    jobs: int,
+    ahead: int,
+) -> int:
+    _check(scenario, tree, good, bad, figure)
+    code = EXIT_PASS
+    if good.startswith(_DEBIAN):
+        series, bench_late = (good, bad), partial(bench_of, results, jobs)
+        code, good, bad = _by_release(scenario, tree, series, figure=figure, seeds=seeds, arms=arms, bench=bench_late)
+    if tree is None or code != EXIT_PASS:
+        return code
+    wanted, tree = scenario_of(scenario, seeds, arms, claims=True), real(tree)
     demand_repository(tree)
-    folder = store_of(options).root / "bisect" / _key(options, scenario)
+    key = digest_bytes(canonical([str(tree), good, bad, seeds, sorted(arms)]))[:12]
+    folder = store_of(results).root / "bisect" / f"{wanted.name}-{key}"
     folder.mkdir(parents=True, exist_ok=True)
     repository = Repository(tree, folder / "clone.git")
-    state = State(scenario.digest, str(tree), repository.resolve(options.good), repository.resolve(options.bad))
-    bench = bench_of(options)
-    trial = CommitTrial(repository.folder, f"tree:{tree}", scenario, options.seeds, tuple(options.arm))
-    oracle = KernelOracle(bench, trial, shared.tell)
-    finding = _bisection(options, repository, oracle, state, folder).run()
-    shared.tell(oracle.drift(state.good, state.bad))
-    _report(finding, scenario, folder, _repeat(options, finding, tree), _differential(bench, oracle, finding))
-    shared.tell(f"mail and state: {folder}")
+    state = State(wanted.digest, str(tree), repository.resolve(good), repository.resolve(bad))
+    bench = bench_of(results, jobs)
+    trial = CommitTrial(repository.folder, f"tree:{tree}", wanted, seeds, tuple(arms))
+    oracle = KernelOracle(bench, trial, tell)
+    if oracle.scatters:
+        # No build runs in advance: it would disturb measurements on the wall clock.
+        finding = NoisyBisection(repository, oracle, state, folder, tell).run()
+    else:
+        finding = Bisection(repository, oracle, state, folder, tell, ahead=ahead).run()
+    tell(oracle.drift(state.good, state.bad))
+    ends = ["--tree", str(tree), "--good", good, "--bad", bad]
+    repeat = [shlex.join(["blklab", "bisect", scenario, *ends, *words_of(seeds=seeds, arm=arms)])]
+    for sha in (finding.culprit.parents[0], finding.culprit.sha) if finding.culprit else ():
+        repeat.append(shlex.join(run_command(scenario, f"tree:{tree}@{sha}", seeds, arms)))
+    _report(finding, wanted, folder, repeat, _differential(bench, oracle, finding))
+    tell(f"mail and state: {folder}")
     return EXIT_PASS if finding.verified else EXIT_CANNOT_JUDGE
 
 
-def _bisection(
-    options: argparse.Namespace, repository: Repository, oracle: KernelOracle, state: State, folder: Path
-) -> Bisection | NoisyBisection:
-    if oracle.scatters:
-        # No build runs in advance: it would disturb measurements on the wall clock.
-        return NoisyBisection(repository, oracle, state, folder, shared.tell)
-    return Bisection(repository, oracle, state, folder, shared.tell, ahead=options.ahead)
-
-
-def _check(options: argparse.Namespace) -> None:
-    packaged = [str(end).startswith(DEBIAN) for end in (options.good, options.bad)]
-    needed = ("scenario", "good", "bad") if all(packaged) else ("scenario", "tree", "good", "bad")
-    lacking = [name for name in needed if getattr(options, name) is None]
-    if lacking:
+def _check(scenario: str, tree: Path | None, good: str, bad: str, figure: str) -> None:
+    """Raises Misuse."""
+    packaged = [end.startswith(_DEBIAN) for end in (good, bad)]
+    given = {"scenario": scenario, "tree": tree or all(packaged), "good": good, "bad": bad}
+    if lacking := [name for name, value in given.items() if not value]:
         raise Misuse(
             f"bisect needs {', '.join(lacking)}",
             remedy="make bisect NAME=shared-queue TREE=DIR GOOD=v6.1 BAD=v6.12, or GOOD=debian:6.1 BAD=debian:7.3",
         )
     if any(packaged) != all(packaged):
-        raise Misuse(f"{options.good} and {options.bad} are not of one kind", remedy="two series, or two commits")
-    if options.good == options.bad:
-        raise Misuse(f"{options.good} is both ends", remedy="a good one and a bad one")
-    if options.figure and not all(packaged):
+        raise Misuse(f"{good} and {bad} are not of one kind", remedy="two series, or two commits")
+    if good == bad:
+        raise Misuse(f"{good} is both ends", remedy="a good one and a bad one")
+    if figure and not all(packaged):
         raise Misuse("--figure is for a bisection by release", remedy="leave it out, or give two series (debian:6.12)")
 
 
-def _key(options: argparse.Namespace, scenario: Scenario) -> str:
-    words = [str(real(options.tree)), options.good, options.bad, options.seeds, sorted(options.arm)]
-    return f"{scenario.name}-{digest_bytes(canonical(words))[:12]}"
+def _by_release(
+    name: str,
+    tree: Path | None,
+    series: tuple[str, str],
+    *,
+    figure: str,
+    seeds: int | None,
+    arms: Sequence[str],
+    bench: Callable[[], Bench],
+) -> tuple[int, str, str]:
+    """Print the two neighbouring packaged kernels between a good and a bad series; the exit status and their tags."""
+    first, last = map(_series, series)
+    backwards = first > last
+    if tree is not None and (backwards or figure):
+        raise Misuse(
+            "git bisect finds the commit that makes a claim fail: not one that fixed it, and not one of a figure",
+            remedy="leave out --tree, or give the older series as --good and no --figure",
+        )
+    if tree is not None:
+        demand_repository(tree)
+        for end in series:
+            commit_of(tree, _tag(end))
+    scenario = scenario_of(name, seeds, arms, claims=not figure)
+    if figure:
+        demand_figure(scenario, figure)
+    ready_qemu(Cache.default(), tell)
+    low, high = (series[1], series[0]) if backwards else series
+    wanted = specs([low, "..", high], Cache.default())
+    ends = sweep(scenario, tuple(reversed(wanted)) if backwards else wanted)
+    releases = bisect_releases(Sweeper(bench(), kernel_of, seeds, tuple(arms)), ends, figure, tell)
+    good, bad = (ends.specs[place] for place in (releases.good, releases.bad))
+    drifted = kconfig.drift(kernel_of(good).config, kernel_of(bad).config)
+    command = ["blklab", "bisect", name, "--tree", "DIR", "--good", _tag(good), "--bad", _tag(bad)]
+    onwards = "" if backwards or figure else shlex.join([*command, *words_of(seeds=seeds)])
+    print("\n".join(text(releases, len(drifted.options), onwards)))
+    return EXIT_CANNOT_JUDGE if releases.left else EXIT_PASS, _tag(good), _tag(bad)
+
+
+def _series(spec: str) -> Release:
+    try:
+        return Release.parse(spec.removeprefix(_DEBIAN))
+    except ValueError as error:
+        raise Misuse(f"{spec} is not a series", remedy="such as debian:6.12") from error
+
+
+def _tag(spec: str) -> str:
+    """Stable releases are no line of history, so the tag is that of the series."""
+    return f"v{_series(spec).series}"
 
 
 def _differential(bench: Bench, oracle: KernelOracle, finding: Finding) -> list[str]:
@@ -117,7 +164,7 @@ def _differential(bench: Bench, oracle: KernelOracle, finding: Finding) -> list[
     try:
         cell = chosen_cell(runs)
         kernels = [oracle.kernel(commit) for commit in commits]
-        before, after = profiles_of_runs(bench.lab, runs, cell, kernels, shared.tell)
+        before, after = profiles_of_runs(bench.lab, runs, cell, kernels, tell)
     except BlklabError as error:
         # The commit is found all the same.
         return [f"no profile: {error.message}"]
@@ -131,11 +178,39 @@ def _report(finding: Finding, scenario: Scenario, folder: Path, repeat: list[str
         write_atomic(folder / "mail.txt", text.encode())
 
 
-def _repeat(options: argparse.Namespace, finding: Finding, tree: Path) -> list[str]:
-    how = shared.words_of(options, "seeds", "arm")
-    ends = ["--tree", str(tree), "--good", options.good, "--bad", options.bad]
-    lines = [["blklab", "bisect", options.scenario, *ends, *how]]
-    for commit in (finding.culprit,) if finding.culprit else ():
-        for sha in (commit.parents[0], commit.sha):
-            lines.append([*run_command(options.scenario, f"tree:{tree}@{sha}", options.seeds, options.arm)])
-    return [shlex.join(words) for words in lines]
+COMMANDS = {
+    "bisect": Command(
+        _bisect,
+        (
+            SCENARIO.but(nargs="?", default=""),
+            option("--tree", type=Path, metavar="DIR", help="a git repository with the kernel's history"),
+            option(
+                "--good",
+                default="",
+                metavar="REV",
+                help="a commit, or a series (debian:6.12), on which the claims hold",
+            ),
+            option(
+                "--bad", default="", metavar="REV", help="a commit, or a series (debian:7.3), on which a claim fails"
+            ),
+            option(
+                "--figure",
+                default="",
+                metavar="NAME",
+                help="between series: ARM.LOAD.ROLE.METRIC instead of the claims",
+            ),
+            SEEDS,
+            ARMS,
+            RESULTS,
+            JOBS,
+            option(
+                "--ahead",
+                type=number(0),
+                default=2 if (os.cpu_count() or 1) > 1 else 0,
+                metavar="N",
+                help="kernels built in advance (default: 2, on one core 0)",
+            ),
+        ),
+        "Exit status: 0 found (a commit: verified), 125 not.",
+    )
+}

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """``blklab compare``: two kernels, runs, matrices or results folders figure by figure, or a scenario over time."""
 
-import argparse
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 from harness.base.checkout import results_root
-from harness.commands.common.options import add_arms, add_metrics, add_results, metrics_of, write_page
+from harness.commands.options import ARMS, METRIC, RESULTS, metrics_of, write_page
+from harness.commands.parser import Command, flag, option
 from harness.judge.difference import Mark
 from harness.judge.visible import unseen
 from harness.record.index import IndexedRun, open_index
@@ -24,55 +25,38 @@ from lab.yaml.strict import nearest
 _FUNCTIONS, _LINES = "instructions by function: blklab profile", "cache lines and locks: blklab sharing"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    for name in ("before", "after"):
-        parser.add_argument(
-            name,
-            nargs="?",
-            metavar=name.upper(),
-            help="a folder of a run, a matrix or results, or a measured kernel (debian:6.1, 6.1)",
-        )
-    add_metrics(parser)
-    parser.add_argument("--marked", action="store_true", help="print only what differs")
-    parser.add_argument(
-        "--history", metavar="SCENARIO", help="print its figures over dates and kernel versions, and where they change"
-    )
-    add_arms(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="also write one HTML page of both sides")
-    add_results(parser)
-    parser.set_defaults(needs={"arm": ("history",)}, alone={"history": ("before", "after", "marked", "out")})
-    parser.epilog = "Exit status: 0 equal, 1 different, 125 cannot judge; with --history 0."
-
-
-def execute(options: argparse.Namespace) -> int:
-    metrics = metrics_of(options, ("iops",))
-    root = results_root(options.results)
-    _check(options)
-    if options.history:
-        return _history(root, options.history, metrics, frozenset(options.arm))
-    paired = pairs(side(options.before, root), side(options.after, root))
-    every = [_comparison(pair, metrics) for pair in paired]
-    compared = [pair for pair in every if pair.changes]
-    if not compared:
-        raise CannotJudge(f"neither side measured {' or '.join(metrics)}")
-    print_comparison(console_of(), compared, marked_only=options.marked)
-    if options.out:
-        runs = [[load_run(Path(run.path)) for run in pair] for pair in paired]
-        write_page(
-            options.out, set_page(of_pairs(runs, counted([change for pair in compared for change in pair.changes])))
-        )
-    marks = {change.mark for pair in compared for change in pair.changes}
-    if Mark.MARKED in marks:
-        return EXIT_FAIL
-    return EXIT_PASS if marks & {Mark.NONE, Mark.REAL} else EXIT_CANNOT_JUDGE
-
-
-def _check(options: argparse.Namespace) -> None:
-    if not options.history and (options.before is None or options.after is None):
+def _compare(
+    *,
+    before: str | None,
+    after: str | None,
+    metrics: Sequence[str],
+    marked: bool,
+    history: str | None,
+    arms: Sequence[str],
+    out: Path | None,
+    results: str | None,
+) -> int:
+    figures, root = metrics_of(metrics, ("iops",)), results_root(results)
+    if history:
+        return _history(root, history, figures, frozenset(arms))
+    if before is None or after is None:
         raise Misuse(
             "compare needs BEFORE and AFTER",
             remedy="blklab compare debian:6.1 debian:7.2, or blklab compare --history SCENARIO",
         )
+    paired = pairs(side(before, root), side(after, root))
+    compared = [pair for pair in (_comparison(pair, figures) for pair in paired) if pair.changes]
+    if not compared:
+        raise CannotJudge(f"neither side measured {' or '.join(figures)}")
+    print_comparison(console_of(), compared, marked_only=marked)
+    changes = [change for pair in compared for change in pair.changes]
+    if out:
+        runs = [[load_run(Path(run.path)) for run in pair] for pair in paired]
+        write_page(out, set_page(of_pairs(runs, counted(changes))))
+    marks = {change.mark for change in changes}
+    if Mark.MARKED in marks:
+        return EXIT_FAIL
+    return EXIT_PASS if marks & {Mark.NONE, Mark.REAL} else EXIT_CANNOT_JUDGE
 
 
 def _comparison(pair: RunPair, metrics: tuple[str, ...]) -> Compared:
@@ -108,3 +92,27 @@ def _history(root: Path, scenario: str, metrics: tuple[str, ...], arms: frozense
     for series, left_out in histories:
         print_history(console_of(), scenario, series, left_out, arms)
     return EXIT_PASS
+
+
+_SIDE = "a folder of a run, a matrix or results, or a measured kernel (debian:6.1, 6.1)"
+COMMANDS = {
+    "compare": Command(
+        _compare,
+        (
+            *(option(name, nargs="?", metavar=name.upper(), help=_SIDE) for name in ("before", "after")),
+            METRIC,
+            flag("--marked", "print only what differs"),
+            option(
+                "--history",
+                metavar="SCENARIO",
+                help="print its figures over dates and kernel versions, and where they change",
+            ),
+            ARMS,
+            option("--out", type=Path, metavar="FILE", help="also write one HTML page of both sides"),
+            RESULTS,
+        ),
+        "Exit status: 0 equal, 1 different, 125 cannot judge; with --history 0.",
+        needs={"arms": ("history",)},
+        alone={"history": ("before", "after", "marked", "out")},
+    )
+}

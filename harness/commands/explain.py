@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """``blklab explain``: what limits each load of a run, from its raw files, and a proof by more boots."""
 
-import argparse
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.common.boots import kernel_again, lab_of_host, watched
-from harness.commands.common.options import add_jobs, add_run, add_seeds
-from harness.commands.common.windows import window_of_cell
+from harness.commands.boots import kernel_again, lab_of_host, watched
+from harness.commands.options import JOBS, RUN, SEEDS, tell
+from harness.commands.parser import Command, option
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import ElementKind
 from harness.profile.mail import most_expensive
@@ -19,6 +19,7 @@ from harness.record.store import RunFolder, Store, load_run
 from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, proof_table, sentences
 from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench, turns_of_host
+from harness.sharing.recorded import window_of_cell
 from harness.sharing.scaling import MODEL, scaling_sentence
 from harness.studies.proof import prove
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
@@ -27,40 +28,23 @@ _ALL = ""
 _FUNCTIONS = 5
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_run(parser)
-    parser.add_argument(
-        "--prove",
-        nargs="?",
-        const=_ALL,
-        metavar="ARM.LOAD",
-        help="boot again with each limit raised by a quarter: only the named one may gain (default: all loads)",
-    )
-    add_seeds(parser, default=1, help="boots for each limit (default: 1)")
-    add_jobs(parser)
-    parser.set_defaults(needs={"seeds": ("prove",), "jobs": ("prove",)})
-    parser.epilog = "Exit status with --prove: 0 proven, 1 refuted, 125 cannot be proven."
-
-
-def execute(options: argparse.Namespace) -> int:
-    run = load_run(options.run)
-    explained = list(explain_run(run))
+def _explain(*, run: Path, prove: str | None, seeds: int, jobs: int) -> int:
+    folder = load_run(run)
+    explained = list(explain_run(folder))
     bottlenecks = [answer for answer in explained if isinstance(answer, Bottleneck)]
     unknown = [answer for answer in explained if isinstance(answer, Unexplained)]
     if not bottlenecks:
         why = f": {unknown[0].reason}" if unknown else ": nothing was measured"
-        raise CannotJudge(f"{options.run} cannot be explained{why}", remedy="run the scenario again")
+        raise CannotJudge(f"{run} cannot be explained{why}", remedy="run the scenario again")
     console = console_of()
-    if options.prove is not None:
-        return _prove(console, run, _chosen(bottlenecks, options.prove), options)
-    console.print(f"{run.facts.scenario} on Linux {run.facts.kernel.release}\n")
+    if prove is not None:
+        return _prove(console, folder, _chosen(bottlenecks, prove), seeds, jobs)
+    console.print(f"{folder.facts.scenario} on Linux {folder.facts.kernel.release}\n")
     console.print(bottleneck_table(bottlenecks))
     console.print()
     for sentence in sentences(bottlenecks):
         console.print(sentence)
-    for line in _functions(run, bottlenecks):
-        console.print(line, markup=False, soft_wrap=True)
-    for line in _scaling(run, bottlenecks):
+    for line in (*_functions(folder, bottlenecks), *_scaling(folder, bottlenecks)):
         console.print(line, markup=False, soft_wrap=True)
     for load in unknown:
         console.print(f"{load.arm}.{load.load} cannot be explained: {load.reason}")
@@ -94,7 +78,7 @@ def _scaling(run: RunFolder, bottlenecks: Sequence[Bottleneck]) -> Iterator[str]
     yield f"{MODEL}; not measured (curve: blklab sharing {run.path} ARM.LOAD):"
     for cell in (ProfiledCell(each.arm, each.load, run.facts.seeds[0]) for each in several):
         try:
-            says = scaling_sentence(window_of_cell(lab_of_host(), run, cell))
+            says = scaling_sentence(window_of_cell(lab_of_host(), run, kernel_again(run), cell, tell))
         except CannotJudge as error:
             says = f"not known: {error.message}"
         yield f"{cell.arm}.{cell.load}: {says}"
@@ -109,11 +93,11 @@ def _chosen(bottlenecks: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
     return chosen
 
 
-def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], options: argparse.Namespace) -> int:
+def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], seeds: int, jobs: int) -> int:
     kernel, lab, codes = kernel_again(run), lab_of_host(), list[int]()
-    bench = Bench(lab, Store(run.path.parent.parent), watched, turns_of_host(options.jobs))
+    bench = Bench(lab, Store(run.path.parent.parent), watched, turns_of_host(jobs))
     for bottleneck in chosen:
-        proof = prove(bench, kernel, options.seeds, run, bottleneck)
+        proof = prove(bench, kernel, seeds, run, bottleneck)
         console.print(f"\n{bottleneck.arm}.{bottleneck.load}: {bottleneck.label}, {bottleneck.figure}")
         console.print(proof_table(proof))
         console.print(proof_sentence(proof))
@@ -121,3 +105,24 @@ def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], optio
             raise CannotJudge(proof_sentence(proof))
         codes.append(EXIT_PASS if proof.proven else EXIT_FAIL)
     return max(codes)
+
+
+COMMANDS = {
+    "explain": Command(
+        _explain,
+        (
+            RUN,
+            option(
+                "--prove",
+                nargs="?",
+                const=_ALL,
+                metavar="ARM.LOAD",
+                help="boot again with each limit raised by a quarter: only the named one may gain (default: all loads)",
+            ),
+            SEEDS.but(default=1, help="boots for each limit (default: 1)"),
+            JOBS,
+        ),
+        "Exit status with --prove: 0 proven, 1 refuted, 125 cannot be proven.",
+        needs={"seeds": ("prove",), "jobs": ("prove",)},
+    )
+}

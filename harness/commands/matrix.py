@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """``blklab matrix``: run scenarios on several kernels; the same command resumes an interrupted matrix."""
 
-import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,18 +8,18 @@ from functools import partial
 from pathlib import Path
 
 from harness.base.checkout import results_root
-from harness.commands.common import options as shared
-from harness.commands.common.boots import (
-    add_kernels,
+from harness.commands.boots import (
     bench_of,
     chosen_by,
     every_scenario,
-    kernel_specs,
-    kernels,
+    kernels_of,
+    print_dry_run,
     refuse_ranges,
     specs,
+    watched,
 )
-from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
+from harness.commands.options import DASK, DRY_RUN, JOBS, RESULTS, SEEDS, kernel_specs, kernels, tell, words_of
+from harness.commands.parser import Command, flag, option
 from harness.limits.load import load_scenario
 from harness.matrix.cluster import elsewhere
 from harness.matrix.driver import MatrixPlan, cells_of, read_shard, run_matrix
@@ -29,108 +28,97 @@ from harness.patch.choice import choice_lines
 from harness.patch.sources import Sources
 from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
+from harness.report.terminal.estimate import Estimate
 from harness.report.terminal.matrix import print_matrix
 from harness.report.terminal.printing import console_of
-from harness.report.terminal.progress import progress
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
-from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken, Misuse
+from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.kernels.debian import expand
 from lab.kernels.git import commit_of, is_repository
 from lab.kernels.resolve import check, resolve
 from lab.yaml.strict import shown_path
 
 KERNELS = "debian:5.10 debian:6.1 debian:6.12 debian:7.2"
+_WHOLE = (1, 1)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "scenarios", nargs="*", metavar="SCENARIO", help="names or files (default: all of the virtual clock)"
-    )
-    parser.add_argument(
-        "--changed",
-        metavar="REV..REV",
-        help="the scenarios that execute what differs between two commits of --tree, as blklab patch chooses them",
-    )
-    parser.add_argument("--tree", type=Path, metavar="DIR", help="a git repository of the kernel, for --changed")
-    add_kernels(parser, KERNELS)
-    shared.add_seeds(parser)
-    parser.add_argument("--shard", type=read_shard, default=(1, 1), metavar="I/N", help="only part I of N of the cells")
-    parser.add_argument(
-        "--merge", nargs="+", type=Path, metavar="DIR", help="boot nothing: merge the results of shards"
-    )
-    shared.add_dask(parser)
-    shared.add_jobs(parser)
-    shared.add_results(parser)
-    parser.add_argument("--refresh", action="store_true", help="use the newest package of each kernel")
-    add_dry_run(parser)
-    boots = ("scenarios", "changed", "kernels", "seeds", "shard", "dask", "jobs", "refresh", "dry_run")
-    parser.set_defaults(
-        needs={"tree": ("changed",), "changed": ("tree",)}, alone={"merge": boots, "changed": ("scenarios",)}
-    )
-    parser.epilog = (
-        "Exit status: 0 when everything that could be judged passes, 1 fail, 125 cannot judge, 128 and above broken."
-    )
-
-
-def execute(options: argparse.Namespace) -> int:
-    store = Store(results_root(options.results))
-    if options.merge:
-        return _print(merge(store, parts(options.merge), _command(options)))
-    scenarios = _changed(options) if options.changed else _scenarios(options.scenarios)
-    if options.dry_run:
-        return _dry_run(options, scenarios, store)
-    bench = bench_of(options)
+def _matrix(
+    *,
+    scenarios: Sequence[str],
+    changed: str | None,
+    tree: Path,
+    kernels: Sequence[str] | None,
+    seeds: int | None,
+    shard: tuple[int, int],
+    merge: Sequence[Path] | None,
+    dask: str | None,
+    jobs: int,
+    results: str | None,
+    refresh: bool,
+    dry_run: bool,
+) -> int:
+    words = words_of(tree=tree if changed else None, changed=changed, kernels=kernels, seeds=seeds)
+    words += ["--merge", *map(str, merge)] if merge else []
+    words += ["--shard", "/".join(map(str, shard))] if shard != _WHOLE else []
+    command = ("blklab", "matrix", *scenarios, *words)
+    if merge:
+        return _merge(merge, results, command)
+    chosen = _changed(tree, changed) if changed else _scenarios(scenarios)
+    named = " ".join(kernels or ()).split() or kernel_specs(os.environ.get("KERNELS") or KERNELS).split()
+    if dry_run:
+        return print_dry_run(_estimates(chosen, named, seeds, shard), results)
+    bench = bench_of(results, jobs)
     cache = bench.lab.cache
-    get = partial(resolve, cache=cache, refresh=options.refresh, tell=shared.tell)
-    found = kernels(specs(_named(options), cache), get)
-    plan = MatrixPlan(scenarios, found, options.seeds, options.shard, _command(options))
+    get = partial(resolve, cache=cache, refresh=refresh, tell=tell)
+    plan = MatrixPlan(chosen, kernels_of(specs(named, cache), get), seeds, shard, command)
     try:
-        with elsewhere(options.dask, shared.tell) as cluster, progress(console_of(stderr=True)) as listener:
+        with elsewhere(dask, tell) as cluster, watched() as listener:
             folder = run_matrix(replace(bench, cluster=cluster), plan, listener)
     except (LabBroken, KeyboardInterrupt):
-        shared.tell("interrupted: run the same command again to resume")
+        tell("interrupted: run the same command again to resume")
         raise
     return _print(folder)
 
 
-def _dry_run(options: argparse.Namespace, scenarios: Sequence[Scenario], store: Store) -> int:
-    checked = kernels(expand(" ".join(_named(options)), refuse_ranges), check)
+def _merge(folders: Sequence[Path], results: str | None, command: tuple[str, ...]) -> int:
+    return _print(merge(Store(results_root(results)), parts(folders), command))
+
+
+def _estimates(
+    scenarios: Sequence[Scenario], named: Sequence[str], seeds: int | None, shard: tuple[int, int]
+) -> list[Estimate]:
+    checked = kernels_of(expand(" ".join(named), refuse_ranges), check)
     unresolved = {spec: lacking or CannotJudge("not resolved") for spec, lacking in checked.items()}
     by_name = {scenario.name: scenario for scenario in scenarios}
-    cells = cells_of(MatrixPlan(tuple(scenarios), unresolved, options.seeds, options.shard))
-    mine = [cell for cell in cells if cell.shard == options.shard[0] and not checked[cell.kernel.spec]]
-    print_estimates([Estimate(by_name[cell.scenario], cell.kernel.spec, cell.boots) for cell in mine], store.root)
-    return EXIT_PASS
+    cells = cells_of(MatrixPlan(tuple(scenarios), unresolved, seeds, shard))
+    mine = [cell for cell in cells if cell.shard == shard[0] and not checked[cell.kernel.spec]]
+    return [Estimate(by_name[cell.scenario], cell.kernel.spec, cell.boots) for cell in mine]
 
 
 def _scenarios(named: Sequence[str]) -> tuple[Scenario, ...]:
-    refs = [name for words in named for name in words.split()] or list(find_scenarios())
-    found = {scenario.name: scenario for scenario in (load_scenario(ref) for ref in refs)}
-    return tuple(found.values())
+    refs = [name for words in named for name in words.split()] or find_scenarios()
+    by_name = {scenario.name: scenario for scenario in map(load_scenario, refs)}
+    return tuple(by_name.values())
 
 
-def _changed(options: argparse.Namespace) -> tuple[Scenario, ...]:
+def _changed(tree: Path, changed: str) -> tuple[Scenario, ...]:
     """All that execute what differs. Raises CannotJudge where none does, Misuse."""
-    old, dots, new = options.changed.partition("..")
+    old, dots, new = changed.partition("..")
     if not (old and dots and new) or new.startswith("."):
         raise Misuse(
-            f"--changed {options.changed} needs two commits",
+            f"--changed {changed} needs two commits",
             remedy="blklab matrix --tree DIR --changed v6.12..HEAD --kernels tree:DIR@HEAD",
         )
-    if not is_repository(options.tree):
-        raise Misuse(f"{options.tree} is no git repository", remedy="--tree DIR, a clone of the kernel's history")
-    commits = [commit_of(options.tree, revision) for revision in (old, new)]
-    choice = chosen_by(Sources(options.tree, *commits), every_scenario())
+    if not is_repository(tree):
+        raise Misuse(f"{tree} is no git repository", remedy="--tree DIR, a clone of the kernel's history")
+    commits = [commit_of(tree, revision) for revision in (old, new)]
+    choice = chosen_by(Sources(tree, *commits), every_scenario())
     for line in choice_lines(choice, len(choice.candidates)):
-        shared.tell(line)
+        tell(line)
     if not choice.candidates:
-        raise CannotJudge(f"no scenario executes what {options.changed} touches", remedy="name scenarios")
-    return tuple(one.scenario for one in choice.candidates)
-
-
-def _named(options: argparse.Namespace) -> Sequence[str]:
-    return " ".join(options.kernels or ()).split() or kernel_specs(os.environ.get("KERNELS") or KERNELS).split()
+        raise CannotJudge(f"no scenario executes what {changed} touches", remedy="name scenarios")
+    return tuple(candidate.scenario for candidate in choice.candidates)
 
 
 def _print(folder: MatrixFolder) -> int:
@@ -140,10 +128,35 @@ def _print(folder: MatrixFolder) -> int:
     return folder.record.exit_code
 
 
-def _command(options: argparse.Namespace) -> tuple[str, ...]:
-    words = ["blklab", "matrix", *options.scenarios]
-    words += shared.words_of(options, *(("tree", "changed") if options.changed else ()), "kernels", "seeds")
-    words += ["--merge", *map(str, options.merge)] if options.merge else []
-    if options.shard != (1, 1):
-        words += ["--shard", "/".join(map(str, options.shard))]
-    return tuple(words)
+COMMANDS = {
+    "matrix": Command(
+        _matrix,
+        (
+            option(
+                "scenarios", nargs="*", metavar="SCENARIO", help="names or files (default: all of the virtual clock)"
+            ),
+            option(
+                "--changed",
+                metavar="REV..REV",
+                help="the scenarios that execute what differs between two commits of --tree, as blklab patch chooses"
+                " them",
+            ),
+            option("--tree", type=Path, metavar="DIR", help="a git repository of the kernel, for --changed"),
+            kernels(KERNELS),
+            SEEDS,
+            option("--shard", type=read_shard, default=_WHOLE, metavar="I/N", help="only part I of N of the cells"),
+            option("--merge", nargs="+", type=Path, metavar="DIR", help="boot nothing: merge the results of shards"),
+            DASK,
+            JOBS,
+            RESULTS,
+            flag("--refresh", "use the newest package of each kernel"),
+            DRY_RUN,
+        ),
+        "Exit status: 0 when everything that could be judged passes, 1 fail, 125 cannot judge, 128 and above broken.",
+        needs={"tree": ("changed",), "changed": ("tree",)},
+        alone={
+            "merge": ("scenarios", "changed", "kernels", "seeds", "shard", "dask", "jobs", "refresh", "dry_run"),
+            "changed": ("scenarios",),
+        },
+    )
+}

@@ -1,28 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """``blklab patch``: apply a series to a tree, measure base and series, and say whether it is worse."""
 
-import argparse
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.commands.common.boots import bench_of, chosen_by, every_scenario, store_of
-from harness.commands.common.dry_run import add_dry_run
-from harness.commands.common.options import add_arms, add_jobs, add_results, add_seeds, number, tell, words_of
-from harness.commands.patch_dry_run import dry_run, no_source
+from harness.commands.boots import bench_of, chosen_by, every_scenario, print_dry_run, store_of
+from harness.commands.options import ARMS, DRY_RUN, JOBS, RESULTS, SEEDS, number, tell, words_of
+from harness.commands.parser import Command, flag, option
+from harness.judge.visible import unseen_change
 from harness.limits.load import load_scenario
 from harness.patch.choice import BuiltChange, CodeChange, choice_lines
-from harness.patch.report import exit_code, reply, summary
+from harness.patch.report import NOT_SEEN, exit_code, reply, summary
 from harness.patch.series import Branch, Patch, branch_folder, read_series
-from harness.patch.sources import Sources
+from harness.patch.sources import PatchText, Sources
 from harness.patch.study import MeasuredSeries, Study, profiled
 from harness.profile.mail import differential_lines
+from harness.report.format import duration, plural
 from harness.report.terminal.comparison import Compared, print_comparison
+from harness.report.terminal.estimate import Estimate
 from harness.report.terminal.printing import console_of
+from harness.run.plan import expand
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
-from lab.base.errors import CannotJudge, Misuse
+from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
+from lab.kernels import packaged, tree
 from lab.kernels.packaged import DEFAULT, named_source
 from lab.kernels.resolve import demand
 from lab.kernels.tree import KernelSource
@@ -32,67 +36,74 @@ FOLDER = "patch"
 MOST = 3
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("series", type=Path, metavar="SERIES", help="an mbox, or a folder of git format-patch")
-    parser.add_argument(
-        "--scenario",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="only this scenario; may be repeated (default: chosen by the functions that the series touches)",
-    )
-    parser.add_argument(
-        "--base",
-        default=DEFAULT,
-        metavar="TREE@REV",
-        help=f"what it applies to: a git tree at a commit, tree:DIR@REV, or a packaged source (default: {DEFAULT})",
-    )
-    parser.add_argument("--each", action="store_true", help="measure each patch, compared with the one before it")
-    parser.add_argument("--all", action="store_true", help="every scenario of the virtual clock")
-    parser.add_argument(
-        "--most", type=number(1), default=MOST, metavar="N", help=f"at most N chosen scenarios (default: {MOST})"
-    )
-    parser.add_argument("--no-profile", action="store_true", help="do not count instructions of what moved")
-    add_dry_run(parser)
-    add_seeds(parser)
-    add_arms(parser)
-    add_jobs(parser)
-    add_results(parser)
-    parser.set_defaults(alone={"all": ("scenario", "most"), "scenario": ("most",)})
-    parser.epilog = (
-        "Exit status: 0 same or better, 1 worse (a claim, a load or a boot), 125 cannot judge: it does not apply or"
-        " build, or no scenario executes what it touches."
-    )
+@dataclass(frozen=True)
+class _Choice:
+    """Which scenarios to measure: the ``named``, ``every`` one, or at most ``most`` that execute a change."""
+
+    named: Sequence[Scenario]
+    every: bool
+    most: int
+
+    def among(self, change: CodeChange) -> list[Scenario]:
+        """Prints how they are chosen; empty where no scenario executes the change."""
+        known = every_scenario()
+        choice = chosen_by(change, known)
+        print("\n".join(choice_lines(choice, len(known) if self.every else self.most)))
+        return known if self.every else [candidate.scenario for candidate in choice.candidates[: self.most]]
 
 
-def execute(options: argparse.Namespace) -> int:
-    named = [load_scenario(name) for name in options.scenario]
-    _demand_arms(options.arm, named)
-    spec = demand(options.base if ":" in options.base else f"tree:{options.base}")
-    series, cache = read_series(options.series), Cache.default()
-    if options.dry_run:
-        return dry_run(options, spec, series, cache, FOLDER)
-    store = store_of(options, FOLDER)
+def _patch(
+    *,
+    series: Path,
+    scenario: Sequence[str],
+    base: str,
+    each: bool,
+    every: bool,
+    most: int,
+    no_profile: bool,
+    dry_run: bool,
+    seeds: int | None,
+    arms: Sequence[str],
+    jobs: int,
+    results: str | None,
+) -> int:
+    choice = _Choice([load_scenario(name) for name in scenario], every, most)
+    _demand_arms(arms, choice.named)
+    spec = demand(base if ":" in base else f"tree:{base}")
+    patches, cache = read_series(series), Cache.default()
+    if dry_run:
+        sides = range(1, len(patches) + 1) if each else (len(patches),)
+        return _dry_run(choice, spec, patches, sides=sides, seeds=seeds, arms=arms, results=results)
+    store = store_of(results, FOLDER)
     source = named_source(spec, cache, tell)
     if source is None:
-        raise no_source(spec)
+        raise _no_source(spec)
     branch = Branch(source, branch_folder(store.root, source))
-    commits = branch.with_all(series)
+    commits = branch.with_all(patches)
     sources = Sources(branch.folder, branch.base, commits[-1])
-    scenarios = named or _scenarios(options, sources)
-    bench = bench_of(options, FOLDER)
-    study = Study(branch, _title(options.base, source, branch), bench, tell, cache, options.seeds, options.arm)
+    scenarios = choice.named or _scenarios(choice, sources)
+    bench = bench_of(results, jobs, folder=FOLDER)
+    study = Study(branch, _title(base, source, branch), bench, tell, cache, seeds, arms)
     steps = [study.base()]
     if not scenarios:
-        functions = study.changed_functions(steps[0], series[-1], commits[-1])
-        scenarios = _chosen(options, BuiltChange(functions, sources))
+        functions = study.changed_functions(steps[0], patches[-1], commits[-1])
+        scenarios = _demanded(choice, BuiltChange(functions, sources))
     compared = list[MeasuredSeries]()
-    applied = list(zip(series, commits, strict=True))
-    for patch, commit in applied if options.each else applied[-1:]:
+    applied = list(zip(patches, commits, strict=True))
+    for patch, commit in applied if each else applied[-1:]:
         steps.append(study.step(patch, commit))
         compared.append(study.compare(steps[-2], steps[-1], scenarios))
         _print(compared[-1])
-    _reply(options, study, series, study.compare(steps[0], steps[-1], scenarios) if compared[1:] else compared[0])
+    whole = study.compare(steps[0], steps[-1], scenarios) if compared[1:] else compared[0]
+    words = words_of(base=base, scenario=scenario, each=each, all=every)
+    words += words_of(most=most if most != MOST else None, seeds=seeds, arm=arms)
+    command = shlex.join(["blklab", "patch", series.name, *words])
+    profile = None if no_profile else profiled(bench.lab, whole, tell)
+    print("\n".join(["", *(differential_lines(profile) if profile else []), ""]))
+    mail, path = reply(patches, whole, profile, command), branch.folder.parent / "reply.txt"
+    write_atomic(path, mail.encode())
+    print(mail, end="")
+    tell(f"the reply is in {path}")
     return exit_code(compared)
 
 
@@ -104,13 +115,8 @@ def _demand_arms(arms: Sequence[str], named: Sequence[Scenario]) -> None:
         raise Misuse(f"no scenario has an arm {unknown[0]}{nearest(unknown[0], known)}", remedy=remedy)
 
 
-def _reply(options: argparse.Namespace, study: Study, series: Sequence[Patch], whole: MeasuredSeries) -> None:
-    profile = None if options.no_profile else profiled(study.bench.lab, whole, tell)
-    print("\n".join(["", *(differential_lines(profile) if profile else []), ""]))
-    text, path = reply(series, whole, profile, _command(options)), study.branch.folder.parent / "reply.txt"
-    write_atomic(path, text.encode())
-    print(text, end="")
-    tell(f"the reply is in {path}")
+def _no_source(spec: str) -> Misuse:
+    return Misuse(f"--base {spec} is not a source", remedy="source:6.12, or DIR@REV of a git tree")
 
 
 def _title(named: str, source: KernelSource, branch: Branch) -> str:
@@ -118,27 +124,22 @@ def _title(named: str, source: KernelSource, branch: Branch) -> str:
     return f"{named} ({branch.base[:12] if source.revision else source.title.rpartition(' ')[2]})"
 
 
-def _scenarios(options: argparse.Namespace, text: Sources) -> list[Scenario]:
+def _scenarios(choice: _Choice, text: Sources) -> list[Scenario]:
     """The scenarios to measure, none where only a build of both sides tells what code differs. Raises CannotJudge."""
     if text.touched().certain:
-        return _chosen(options, text)
+        return _demanded(choice, text)
     every = every_scenario()
     print("\n".join(choice_lines(chosen_by(text, every), len(every))))
     tell("headers, macros or data differ: both sides are built, and compared function by function")
-    return every if options.all else []
+    return every if choice.every else []
 
 
-def _chosen(options: argparse.Namespace, change: CodeChange) -> list[Scenario]:
-    every = every_scenario()
-    choice = chosen_by(change, every)
-    print("\n".join(choice_lines(choice, len(every) if options.all else options.most)))
-    if options.all:
-        return every
-    if not choice.candidates:
-        raise CannotJudge(
-            "no scenario executes what the series touches", remedy="--scenario NAME, or --all for all of them"
-        )
-    return [candidate.scenario for candidate in choice.candidates[: options.most]]
+def _demanded(choice: _Choice, change: CodeChange) -> list[Scenario]:
+    if scenarios := choice.among(change):
+        return scenarios
+    raise CannotJudge(
+        "no scenario executes what the series touches", remedy="--scenario NAME, or --all for all of them"
+    )
 
 
 def _print(compared: MeasuredSeries) -> None:
@@ -153,6 +154,107 @@ def _print(compared: MeasuredSeries) -> None:
     print("\n".join(summary(compared)))
 
 
-def _command(options: argparse.Namespace) -> str:
-    names = ("base", "scenario", "each", "all", "most", "seeds", "arm")
-    return shlex.join(["blklab", "patch", options.series.name, *words_of(options, *names, most=MOST)])
+def _dry_run(
+    choice: _Choice,
+    spec: str,
+    series: Sequence[Patch],
+    *,
+    sides: Sequence[int],
+    seeds: int | None,
+    arms: Sequence[str],
+    results: str | None,
+) -> int:
+    """What the series touches, what would be measured, and how long that takes; fetches and builds nothing.
+
+    ``sides``: numbers of patches after which a kernel is built. Raises CannotJudge for a series that does not apply
+    to a source that is there.
+    """
+    cache = Cache.default()
+    source = packaged.kept_source(spec, cache)
+    if source is None and not spec.startswith(("source:", "mutant:")):
+        raise _no_source(spec)
+    scenarios = _likely(choice, source, series, results)
+    if hidden := unseen_change("\n".join(patch.diff for patch in series), scenarios):
+        print(f"{NOT_SEEN}: {hidden}")
+    builds = _builds(source, cache, 1 + len(sides))
+    print(f"fetch  {'nothing' if source else f'{spec}, of unknown size and time'}")
+    print(f"build  {plural(len(builds), 'kernel')}, unless they are in the cache: {', '.join(map(_shown, builds))}")
+    estimates = [
+        Estimate(scenario, kernel, len(expand(scenario, seeds, own or None)), own)
+        for scenario in scenarios
+        for own in [tuple(arm for arm in arms if arm in scenario.arms)]
+        for kernel in (spec, *(f"{spec}, patches: {number}" for number in sides))
+    ]
+    if estimates:
+        return print_dry_run(estimates, results)
+    print("boots  unknown: no scenario is chosen yet")
+    return EXIT_PASS
+
+
+def _likely(
+    choice: _Choice, source: KernelSource | None, series: Sequence[Patch], results: str | None
+) -> Sequence[Scenario]:
+    """The scenarios by the text of the source, or where there is none yet by that of the series."""
+    change: Sources | PatchText = PatchText(tuple(patch.text for patch in series))
+    if source is not None:
+        branch = Branch(source, branch_folder(store_of(results, FOLDER).root, source))
+        change = Sources(branch.folder, branch.base, branch.with_all(series)[-1])
+    scenarios = choice.among(change)
+    if source is None:
+        print("by the text of the series alone: what uses its data and headers is known once the source is here")
+    elif not change.touched().certain:
+        print("by the text of the source: what really differs is known once both sides are built")
+    return choice.named or scenarios
+
+
+def _builds(source: KernelSource | None, cache: Cache, sides: int) -> list[float | None]:
+    """Seconds of each build, as earlier ones in this cache took; None where there is no record."""
+    known = tree.builds(cache)
+    first = known.further if source is not None and tree.has_objects(source, cache) else known.first
+    return [first or None, *[known.further or None] * (sides - 1)]
+
+
+def _shown(seconds: float | None) -> str:
+    return "unknown" if seconds is None else f"about {duration(seconds)}"
+
+
+COMMANDS = {
+    "patch": Command(
+        _patch,
+        (
+            option("series", type=Path, metavar="SERIES", help="an mbox, or a folder of git format-patch"),
+            option(
+                "--scenario",
+                action="append",
+                default=[],
+                metavar="NAME",
+                help="only this scenario; may be repeated (default: chosen by the functions that the series touches)",
+            ),
+            option(
+                "--base",
+                default=DEFAULT,
+                metavar="TREE@REV",
+                help=f"what it applies to: a git tree at a commit, tree:DIR@REV, or a packaged source (default:"
+                f" {DEFAULT})",
+            ),
+            flag("--each", "measure each patch, compared with the one before it"),
+            flag("--all", "every scenario of the virtual clock", dest="every"),
+            option(
+                "--most",
+                type=number(1),
+                default=MOST,
+                metavar="N",
+                help=f"at most N chosen scenarios (default: {MOST})",
+            ),
+            flag("--no-profile", "do not count instructions of what moved"),
+            DRY_RUN,
+            SEEDS,
+            ARMS,
+            JOBS,
+            RESULTS,
+        ),
+        "Exit status: 0 same or better, 1 worse (a claim, a load or a boot), 125 cannot judge: it does not apply or"
+        " build, or no scenario executes what it touches.",
+        alone={"every": ("scenario", "most"), "scenario": ("most",)},
+    )
+}

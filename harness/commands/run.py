@@ -1,161 +1,179 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """``blklab run``: run scenarios on a kernel and judge them."""
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rich.text import Text
+
 from harness.base.checkout import results_root
-from harness.commands.common import options as shared
-from harness.commands.common.boots import arms_of, bench_of, kernel_of
-from harness.commands.common.dry_run import Estimate, add_dry_run, dominant, print_estimates, total
-from harness.commands.common.output import FORMATS, add_exports, check_exports, export, show_run
-from harness.commands.common.several import NamedScenario, add_several, conclude, scenarios_of
+from harness.commands.boots import arms_of, bench_of, kernel_of, print_dry_run
+from harness.commands.options import (
+    ARMS,
+    DRY_RUN,
+    JOBS,
+    KERNEL,
+    RESULTS,
+    SCENARIO,
+    SEEDS,
+    number,
+    print_or_write,
+    tell,
+)
+from harness.commands.parser import Command, flag, option
+from harness.commands.verdict import EXPORTS, FORMATS, Exports
+from harness.judge.cells import exit_code_of
 from harness.judge.verdict import Verdict
+from harness.limits.load import load_scenario
 from harness.record.index import indexed_runs
-from harness.record.store import KernelFacts
-from harness.report.format import plural
+from harness.record.store import KernelFacts, load_run
+from harness.report.claims import reason
+from harness.report.format import STYLES, plural
+from harness.report.terminal.estimate import Estimate, dominant, total
+from harness.report.terminal.printing import console_of
+from harness.report.terminal.run import Detail
 from harness.run.bench import Bench, Run
 from harness.run.plan import Request, check_repeats, expand, guest_job, run_command
-from harness.run.tracing import DEFAULT_EVENTS, Trace, chosen_arm, parse_events, trace_boot
-from harness.scenario.model import Scenario
+from harness.run.tracing import DEFAULT_EVENTS, chosen_arm, parse_events, trace_boot
+from harness.scenario.model import Scenario, Status
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.kernels.model import Kernel
-from lab.kernels.resolve import check
+from lab.kernels.resolve import check, demand
 
-
-def add_tracing(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("tracing")
-    group.add_argument(
-        "--trace",
-        nargs="?",
-        const=DEFAULT_EVENTS,
-        metavar="EVENTS",
-        help=f"record these ftrace events in one boot, without a verdict (block,scsi; default: {DEFAULT_EVENTS})",
-    )
-    group.add_argument("--seed", type=shared.number(1), metavar="N", help="the seed to trace (default: 1)")
-
-
-def execute_trace(options: argparse.Namespace, scenario: Scenario) -> int:
-    if len(options.arm) > 1:
-        raise Misuse("--trace takes one --arm", remedy="trace the arms one after another")
-    events = parse_events(options.trace)
-    arm, seed = chosen_arm(scenario, options.arm[0] if options.arm else None), options.seed or 1
-    bench = bench_of(options)
-    kernel = kernel_of(options.kernel, refresh=options.refresh)
-    shared.tell(f"{scenario.name} on {kernel.release}: arm {arm.name}, seed {seed}, tracing {', '.join(events)}")
-    job, results = replace(guest_job(scenario, arm, seed), trace=events), bench.store.root / scenario.name
-    _print(trace_boot(bench.lab, kernel, arm, job, results, phase_seen=shared.tell))
-    return EXIT_PASS
-
-
-def _print(traces: tuple[Trace, ...]) -> None:
-    for trace in traces:
-        lost = f" (the newest of {trace.written}; the buffer was full)" if trace.written > trace.kept else ""
-        print(f"{trace.load}: {trace.kept} events{lost} in {trace.path}")
-    print("not judged: tracing changes the instruction stream and therefore the figures")
-
-
+_FAILED = (Status.FAIL, Status.ERROR, Status.MISS)
+_SCENARIO = 2
+"""The word of ``blklab run SCENARIO`` that names it."""
 _LONG = 60.0
 """Host seconds from which a run says first what takes them."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_several(parser)
-    shared.add_kernel(parser)
-    parser.add_argument(
-        "--base",
-        type=shared.kernel_spec,
-        metavar="SPEC",
-        help="measure this kernel too, first or (wall clock) in turns; its figures are baseline.* in claims",
-    )
-    parser.add_argument(
-        "--mail", type=Path, metavar="FILE", help="with --base: both kernels as a mail, with the functions that differ"
-    )
-    shared.add_seeds(parser, "--boots")
-    shared.add_arms(parser)
-    parser.add_argument(
-        "--verify",
-        action="store_true",
-        help="boot every cell twice, the second time without a snapshot; different digests are an ERROR",
-    )
-    parser.add_argument("--cold", action="store_true", help="boot every guest; use no snapshot of a booted one")
-    shared.add_results(parser)
-    shared.add_jobs(parser)
-    parser.add_argument(
-        "--refresh", action="store_true", help="use the newest package of the kernel, not the pinned one"
-    )
-    add_dry_run(parser)
-    add_exports(parser)
-    add_tracing(parser)
-    # A trace is one boot without a verdict.
-    verdict = ("base", "seeds", "verify", "dry_run", "json", *FORMATS)
-    parser.set_defaults(needs={"seed": ("trace",)}, alone={"trace": verdict})
-    parser.epilog = "Exit status: 0 pass, 1 fail, 125 cannot judge, 128 and above: the lab is broken or misused."
-
-
-def execute(options: argparse.Namespace) -> int:
-    check_exports(options)
-    chosen = scenarios_of(options)
-    if not chosen:
-        print(f"no scenario failed last time on {options.kernel}")
+def _run(
+    *,
+    scenario: Sequence[str],
+    fail_fast: bool,
+    failed: bool,
+    kernel: str,
+    base: str | None,
+    mail: Path | None,
+    seeds: int | None,
+    arms: Sequence[str],
+    verify: bool,
+    cold: bool,
+    results: str | None,
+    jobs: int,
+    refresh: bool,
+    dry_run: bool,
+    trace: str | None,
+    seed: int | None,
+    detail: Detail,
+    json: bool,
+    **files: str | None,
+) -> int:
+    exports = Exports.of(detail, json, **files)
+    named = _scenarios(scenario, _failed(results, kernel) if failed else None)
+    if not named:
+        print(f"no scenario failed last time on {kernel}")
         return EXIT_PASS
-    if options.trace is not None:
-        return execute_trace(options, chosen[0].scenario)
-    for it in chosen:
-        check_repeats(it.scenario, verify=options.verify)
-    if options.mail and (not options.base or len(chosen) > 1):
+    alone = ["json"] if json else [*exports.files, *(["trace"] if trace is not None else [])]
+    if len(named) > 1 and alone:
+        raise Misuse(f"--{alone[0]} takes one scenario", remedy="run the scenarios one after another, or blklab matrix")
+    chosen = [*named.values()]
+    if trace is not None:
+        return _trace(
+            chosen[0],
+            arms,
+            seed or 1,
+            parse_events(trace),
+            lambda: (bench_of(results, jobs, cold=cold), kernel_of(kernel, refresh=refresh)),
+        )
+    _check(chosen, verify=verify, base=base, mail=mail)
+    specs = (base, kernel) if base else (kernel,)
+    estimates = [_estimate(each, spec, seeds, arms_of(arms, each, chosen), verify) for each in chosen for spec in specs]
+    if dry_run:
+        for spec in dict.fromkeys(specs):
+            check(spec)
+        return print_dry_run(estimates, results)
+    bench = bench_of(results, jobs, cold=cold)
+    booted = kernel_of(kernel, refresh=refresh)
+    based = kernel_of(base, refresh=refresh) if base else None
+    _tell_costs(estimates, results)
+    ended: list[tuple[str, Verdict]] = []
+    for ref, each in named.items():
+        own = arms_of(arms, each, chosen)
+        command = (*run_command(ref, kernel, seeds, own), *(("--verify",) if verify else ()))
+        request = Request(each, booted, seeds, own, verify, command=command)
+        old = replace(request, kernel=based) if based else None
+        if base and based:
+            request = replace(request, base=KernelFacts.of(based), command=(*command, "--base", base))
+        verdict = _measure(bench, request, old, exports, mail)
+        ended.append((each.name, verdict))
+        if fail_fast and verdict.exit_code:
+            break
+    return _conclude(ended, [each.name for each in chosen[len(ended) :]])
+
+
+def _scenarios(refs: Sequence[str], failed: dict[str, str] | None) -> dict[str, Scenario]:
+    """Those to run, by the name or path that refers to them; with ``failed`` only of these. Raises Misuse."""
+    if not refs and failed is None:
+        raise Misuse("run needs a scenario", remedy="blklab list shows the names; --failed runs what failed last time")
+    loaded = ((ref, load_scenario(ref)) for ref in refs or (failed or {}).values())
+    by_name = {scenario.name: (ref, scenario) for ref, scenario in loaded}
+    return dict(pair for name, pair in by_name.items() if failed is None or name in failed)
+
+
+def _failed(results: str | None, kernel: str) -> dict[str, str]:
+    """The scenarios whose newest run on the kernel did not pass, by name, as that run's command has them."""
+    root = results_root(results)
+    newest = {run.scenario: run for run in indexed_runs(root) if run.spec == kernel}
+    refs = {}
+    for name, run in newest.items():
+        if run.status in _FAILED:
+            command = load_run(Path(root / run.path)).facts.command
+            refs[name] = command[_SCENARIO] if len(command) > _SCENARIO else name
+    return refs
+
+
+def _check(scenarios: Sequence[Scenario], *, verify: bool, base: str | None, mail: Path | None) -> None:
+    """Raises Misuse for options that do not go with the scenarios."""
+    for scenario in scenarios:
+        check_repeats(scenario, verify=verify)
+    if mail and (not base or len(scenarios) > 1):
         raise Misuse("--mail compares one scenario on two kernels", remedy="add --base SPEC and name one scenario")
-    if options.mail and not chosen[0].scenario.timing.counts_instructions:
+    if mail and not scenarios[0].timing.counts_instructions:
         raise Misuse(
             "--mail names functions by instructions, which the wall clock does not count", remedy="omit --mail"
         )
-    root, estimates = results_root(options.results), _estimates(options, [it.scenario for it in chosen])
-    if options.dry_run:
-        for spec in dict.fromkeys(estimate.spec for estimate in estimates):
-            check(spec)
-        print_estimates(estimates, root)
-        return EXIT_PASS
-    bench = bench_of(options)
-    kernel = kernel_of(options.kernel, refresh=options.refresh)
-    base = kernel_of(options.base, refresh=options.refresh) if options.base else None
-    shared.tell(total(estimates, indexed_runs(root)))
+
+
+def _estimate(scenario: Scenario, spec: str, seeds: int | None, arms: tuple[str, ...], verify: bool) -> Estimate:
+    return Estimate(scenario, spec, (2 if verify else 1) * len(expand(scenario, seeds, arms or None)), arms)
+
+
+def _tell_costs(estimates: Sequence[Estimate], results: str | None) -> None:
+    tell(total(estimates, indexed_runs(results_root(results))))
     for line in dominant(estimates) if sum(each.modelled for each in estimates) >= _LONG else ():
-        shared.tell(line)
-    ended: list[tuple[str, Verdict]] = []
-    for it in chosen:
-        arms = arms_of(options.arm, it.scenario, [each.scenario for each in chosen])
-        request = Request(it.scenario, kernel, options.seeds, arms, options.verify, command=_command(options, it, arms))
-        run = _measured(options, bench, request, base)
-        ended.append((it.scenario.name, run.verdict))
-        if options.fail_fast and run.verdict.exit_code:
-            break
-    return conclude(ended, [it.scenario.name for it in chosen[len(ended) :]])
+        tell(line)
 
 
-def _measured(options: argparse.Namespace, bench: Bench, request: Request, base: Kernel | None) -> Run:
-    """The run of one scenario, after that of the BASE kernel or beside it, printed and exported."""
-    if base:
-        old, command = replace(request, kernel=base), (*request.command, "--base", options.base)
-        request = replace(request, base=KernelFacts.of(base), command=command)
+def _measure(bench: Bench, request: Request, base: Request | None, exports: Exports, mail: Path | None) -> Verdict:
+    """The verdict of one scenario, after its run on the BASE kernel or beside it; printed and exported."""
     if base and request.scenario.timing.by_rule:
-        baseline, run = bench.run_beside(old, request)
+        baseline, run = bench.run_beside(base, request)
     elif base:
-        baseline = _baseline(bench, old)
+        baseline = _baseline(bench, base)
         run = bench.run(replace(request, baseline=baseline.folder.facts.run_id))
     else:
         run = bench.run(request)
     _told(run)
-    show_run(options, run.folder, run.verdict)
-    export(options, run.folder, run.verdict)
-    if base and options.mail:
+    exports.show(run.folder, run.verdict)
+    if base and mail:
         # A run that builds and profiles nothing does not wait for these imports.
         from harness.patch.base_mail import base_mail  # noqa: PLC0415
 
-        text = base_mail(bench.lab, (baseline.folder, run.folder), (base, request.kernel), shared.tell)
-        shared.print_or_write(text, options.mail, f"the mail is in {options.mail}")
-    return run
+        text = base_mail(bench.lab, (baseline.folder, run.folder), (base.kernel, request.kernel), tell)
+        print_or_write(text, mail, f"the mail is in {mail}")
+    return run.verdict
 
 
 def _baseline(bench: Bench, request: Request) -> Run:
@@ -164,28 +182,99 @@ def _baseline(bench: Bench, request: Request) -> Run:
     earlier = None if request.verify else bench.earlier(plan)
     run = earlier or _told(bench.run(plan))
     word = "using run" if earlier else "measured in"
-    shared.tell(f"BASE kernel {run.folder.facts.kernel.release}: {word} {run.folder.facts.run_id}")
+    tell(f"BASE kernel {run.folder.facts.kernel.release}: {word} {run.folder.facts.run_id}")
     return run
 
 
 def _told(run: Run) -> Run:
     if run.unfinished:
-        shared.tell("host interference invalidated a boot: re-run the same command to repeat only that boot")
+        tell("host interference invalidated a boot: re-run the same command to repeat only that boot")
     if run.resumed:
-        shared.tell(f"{plural(run.resumed, 'boot')} taken over from an interrupted run")
+        tell(f"{plural(run.resumed, 'boot')} taken over from an interrupted run")
     return run
 
 
-def _estimates(options: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[Estimate]:
-    estimates = []
-    for scenario in scenarios:
-        arms = arms_of(options.arm, scenario, scenarios)
-        boots = (2 if options.verify else 1) * len(expand(scenario, options.seeds, arms or None))
-        specs = (options.base, options.kernel) if options.base else (options.kernel,)
-        estimates += [Estimate(scenario, spec, boots, arms) for spec in specs]
-    return estimates
+def _conclude(ended: Sequence[tuple[str, Verdict]], left: Sequence[str]) -> int:
+    """Print a line for each scenario where there are several, and the exit code of all; ``left`` were not run."""
+    code = exit_code_of((verdict.status, verdict.exit_code) for _, verdict in ended)
+    if len(ended) + len(left) > 1:
+        console = console_of()
+        console.print(f"\n{plural(len(ended) + len(left), 'scenario')}, exit {code}")
+        for name, verdict in ended:
+            line = Text("  ").append(f"{verdict.status:5}", STYLES[verdict.status]).append(f"  {name}: ")
+            console.print(line.append(reason(verdict)), soft_wrap=True)
+        if left:
+            console.print(f"  not run (--fail-fast): {', '.join(left)}", soft_wrap=True)
+    return code
 
 
-def _command(options: argparse.Namespace, it: NamedScenario, arms: Sequence[str]) -> tuple[str, ...]:
-    verify = ("--verify",) if options.verify else ()
-    return (*run_command(it.ref, options.kernel, options.seeds, arms), *verify)
+def _trace(
+    scenario: Scenario,
+    arms: Sequence[str],
+    seed: int,
+    events: tuple[str, ...],
+    prepare: Callable[[], tuple[Bench, Kernel]],
+) -> int:
+    if len(arms) > 1:
+        raise Misuse("--trace takes one --arm", remedy="trace the arms one after another")
+    arm = chosen_arm(scenario, arms[0] if arms else None)
+    bench, kernel = prepare()
+    tell(f"{scenario.name} on {kernel.release}: arm {arm.name}, seed {seed}, tracing {', '.join(events)}")
+    job, results = replace(guest_job(scenario, arm, seed), trace=events), bench.store.root / scenario.name
+    for trace in trace_boot(bench.lab, kernel, arm, job, results, phase_seen=tell):
+        lost = f" (the newest of {trace.written}; the buffer was full)" if trace.written > trace.kept else ""
+        print(f"{trace.load}: {trace.kept} events{lost} in {trace.path}")
+    print("not judged: tracing changes the instruction stream and therefore the figures")
+    return EXIT_PASS
+
+
+COMMANDS = {
+    "run": Command(
+        _run,
+        (
+            SCENARIO.but(nargs="*"),
+            flag("--fail-fast", "end after the first scenario that does not pass"),
+            flag(
+                "--failed",
+                "only those whose newest run on the kernel failed or could not be judged (of all when none is named)",
+            ),
+            KERNEL,
+            option(
+                "--base",
+                type=demand,
+                metavar="SPEC",
+                help="measure this kernel too, first or (wall clock) in turns; its figures are baseline.* in claims",
+            ),
+            option(
+                "--mail",
+                type=Path,
+                metavar="FILE",
+                help="with --base: both kernels as a mail, with the functions that differ",
+            ),
+            SEEDS.but("--boots"),
+            ARMS,
+            flag(
+                "--verify", "boot every cell twice, the second time without a snapshot; different digests are an ERROR"
+            ),
+            flag("--cold", "boot every guest; use no snapshot of a booted one"),
+            RESULTS,
+            JOBS,
+            flag("--refresh", "use the newest package of the kernel, not the pinned one"),
+            DRY_RUN,
+            *EXPORTS,
+            option(
+                "--trace",
+                nargs="?",
+                const=DEFAULT_EVENTS,
+                metavar="EVENTS",
+                help="record these ftrace events in one boot, without a verdict (block,scsi;"
+                f" default: {DEFAULT_EVENTS})",
+            ),
+            option("--seed", type=number(1), metavar="N", help="the seed to trace (default: 1)"),
+        ),
+        "Exit status: 0 pass, 1 fail, 125 cannot judge, 128 and above: the lab is broken or misused.",
+        needs={"seed": ("trace",)},
+        # A trace is one boot without a verdict.
+        alone={"trace": ("base", "seeds", "verify", "dry_run", "json", *FORMATS)},
+    )
+}

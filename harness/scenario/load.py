@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.base.checkout import SCENARIOS
+from harness.base.checkout import SCENARIOS, WALL
 from harness.base.plain import identity
 from harness.scenario import schema
 from harness.scenario.arms import read_arms
@@ -26,6 +26,11 @@ def find_scenarios(folder: Path = SCENARIOS) -> dict[str, Path]:
     """The scenario files of a folder, without subfolders, by name and sorted. Empty if the folder does not exist."""
     paths = {path.stem: path for path in folder.glob("*.yaml") if re.fullmatch(NAME, path.stem)}
     return dict(sorted(paths.items()))
+
+
+def shipped_names() -> list[str]:
+    """The names of all scenarios that users run: those of the virtual clock, then ``wall/NAME``."""
+    return [*find_scenarios(), *(f"{WALL.name}/{name}" for name in find_scenarios(WALL))]
 
 
 def find_scenario(ref: str, *, search: Path = SCENARIOS) -> Path:

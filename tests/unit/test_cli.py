@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Exit codes: `git bisect run` reads 1 to 127 as a verdict, so nothing but a judged failure may end there."""
 
-import argparse
 import gc
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from inspect import Parameter, signature
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,9 @@ import pytest
 import harness.commands
 from harness.base.checkout import SCENARIOS
 from harness.cli import INTERRUPTED, LAB_BROKEN, MISUSE, main
-from harness.commands import GROUPS, CommandWord
-from harness.commands.common import parser
-from harness.commands.report import PAGE
+from harness.commands import GROUPS, CommandWord, load
+from harness.commands.parser import RUN_FILE, Command, Parser
+from harness.commands.verdict import FORMATS
 from harness.record.store import PLAN
 from harness.report.terminal.scenario import describe_scenario, steps_of
 from harness.scenario.load import find_scenarios, load_scenario
@@ -39,22 +38,10 @@ from lab.topology.load import catalogue
 CHECKOUT = Path(__file__).parents[2]
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A command that does one thing."""
-
-    action: Callable[[], int]
-
-    def configure(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--number", type=int)
-
-    def execute(self, options: argparse.Namespace) -> int:
-        return self.action()
-
-
 def code_of(monkeypatch: pytest.MonkeyPatch, action: Callable[[], int]) -> int:
-    monkeypatch.setitem(sys.modules, "harness.commands.trial", Trial(action))
-    monkeypatch.setattr(harness.commands, "GROUPS", {"measure": (CommandWord("trial", "for a test", "trial"),)})
+    """The exit status of a command that does one thing."""
+    monkeypatch.setattr(harness.commands, "GROUPS", {"measure": (CommandWord("trial", "for a test"),)})
+    monkeypatch.setattr(harness.commands, "load", lambda name: {"trial": Command(action)}[name])
     return main(["trial"])
 
 
@@ -203,7 +190,7 @@ def test_options_that_write_overwrite_no_input(
 
 
 def test_what_the_parser_knows_of_a_run_s_folder() -> None:
-    assert (parser.RUN_FILE, parser.REPORT_FILE) == (PLAN, PAGE)
+    assert RUN_FILE == PLAN
 
 
 def test_a_full_device_gets_one_line() -> None:
@@ -221,6 +208,7 @@ def leaves(words: Iterable[CommandWord], *before: str) -> Iterator[tuple[str, ..
 
 
 COMMANDS = [path for group in GROUPS.values() for path in leaves(group)]
+LEGACY = {("check", name) for name in ("evidence", "executed", "mutants", "speed", "thresholds")}
 
 
 def test_help_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,6 +233,22 @@ def test_documents_name_commands_that_exist() -> None:
     unknown = [words for words in named if words[0] not in (*known, "help")]
     assert unknown == []
     assert [words for words in named if known.get(words[0]) and words[1] not in known[words[0]]] == []
+
+
+@pytest.mark.parametrize("command", [path for path in (*COMMANDS, ("help",)) if path not in LEGACY], ids=" ".join)
+def test_a_command_takes_the_values_of_its_options(command: tuple[str, ...]) -> None:
+    """An option that is not given has its own default, not one of a parameter."""
+    parameters = signature(load(" ".join(command)).call).parameters.values()
+    named = {
+        each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY and each.default is Parameter.empty
+    }
+    kinds = {each.kind for each in parameters}
+    assert kinds <= {Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD}
+    parser = Parser()
+    parser.take(load(" ".join(command)))
+    options = {action.dest for action in parser._actions} - {"help"}
+    further = {*FORMATS} if Parameter.VAR_KEYWORD in kinds else set()
+    assert options == named | further
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -292,9 +296,8 @@ def test_a_misspelt_word_gets_a_suggestion(
 
 def test_a_run_without_paths_imports_no_networkx() -> None:
     program = (
-        "import sys, harness.commands.run as run; from argparse import Namespace\n"
-        "none = dict.fromkeys(('json', 'junit', 'ktap', 'kcidb', 'csv', 'trace', 'failed'))\n"
-        "run.scenarios_of(Namespace(scenario=['shared-queue'], **none))\n"
+        "import sys, harness.commands.run as run\n"
+        "run._scenarios(['shared-queue'], None)\n"
         "sys.exit('networkx' in sys.modules)"
     )
     assert python(program).returncode == 0

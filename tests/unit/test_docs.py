@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.commands.common.parser import Parser, build_parser
+from harness.commands.parser import Parser, build_parser
 from harness.scenario.load import load_scenario
 from tests.unit.tutorial_page import PAGE, Place, Shown, shown, steady, written
-from tools.evidence.__main__ import configure
+from tools.evidence.__main__ import TOOL
 
 CHECKOUT = Path(__file__).parents[2]
 MOST = {"README.md": 150, "CHANGELOG.md": 60}
@@ -137,10 +137,11 @@ def test_the_nightly_commands_are_understood(checkout: Path) -> None:
         text = text.replace(name, value)
     lines = re.findall(r"scripts/run (blklab|python -m tools\.evidence) (.*?)(?:\)| \|\|| >|$)", text, re.MULTILINE)
     product, tool = build_parser(), Parser()
-    configure(tool)
-    used = [(tool if "tools" in program else product).parse(shlex.split(words)) for program, words in lines]
-    assert [options.word for options in used if "word" in options] == ["matrix", "matrix", "report"]
-    assert [options.names for options in used if "word" not in options] == [["clocks"]]
+    tool.take(TOOL)
+    used = [(tool if "tools" in program else product, shlex.split(words)) for program, words in lines]
+    assert [words[0] for parser, words in used if parser is product] == ["matrix", "matrix", "report"]
+    assert [parser.parse(words).keywords["names"] for parser, words in used if parser is tool] == [["clocks"]]
+    assert all(parser.parse(words) for parser, words in used)
 
 
 def test_jobs_wait_for_those_whose_results_they_read(checkout: Path) -> None:

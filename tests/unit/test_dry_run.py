@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.commands.common.dry_run import Estimate, total
 from harness.limits.cost import boot_seconds
 from harness.matrix.driver import boots_of
 from harness.record.index import IndexedRun
 from harness.report.format import duration
+from harness.report.terminal.estimate import Estimate, total
 from harness.scenario.load import load_scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse

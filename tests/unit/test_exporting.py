@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.commands.common.parser import build_parser
+from harness.commands.parser import build_parser
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder
 from harness.report.terminal.run import Detail
@@ -113,7 +113,7 @@ def test_verbose_prints_every_part(run: RunFolder, capsys: pytest.CaptureFixture
 def test_a_run_has_the_details_of_judge() -> None:
     parser = build_parser(["run", "judge"])
     for command in (["run", "shared-queue"], ["judge", "x"]):
-        assert parser.parse([*command, "-q"]).detail is Detail.BRIEF
-        assert parser.parse([*command, "-v"]).detail is Detail.FULL
-        assert parser.parse([*command]).detail is Detail.NORMAL
-        assert parser.parse([*command, "--json"]).json
+        assert parser.parse([*command, "-q"]).keywords["detail"] is Detail.BRIEF
+        assert parser.parse([*command, "-v"]).keywords["detail"] is Detail.FULL
+        assert parser.parse([*command]).keywords["detail"] is Detail.NORMAL
+        assert parser.parse([*command, "--json"]).keywords["json"]

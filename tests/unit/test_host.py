@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What this host has: cores, memory, packages; and what the doctor says of it."""
 
-import io
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.commands.doctor import (
+from harness.cli import main
+from lab.base import host
+from lab.base.errors import EXIT_LAB_BROKEN
+from lab.base.host import BUILD_NEEDS, NEEDS, Cgroups, Need
+from lab.doctor import (
     HostFinding,
     HostStatus,
     archive_finding,
     builds_finding,
-    doctor,
     guests_finding,
     kvm_finding,
     memory_finding,
     program_findings,
     show,
 )
-from lab.base import host
-from lab.base.errors import EXIT_LAB_BROKEN
-from lab.base.host import BUILD_NEEDS, NEEDS, Cgroups, Need
 from lab.packages import sources, tools
 from lab.qemu.kvm import Kvm, KvmState
 from tests.unit.analysis_samples import null_topology
@@ -168,21 +167,25 @@ def test_kvm_never_stops_the_virtual_clock(state: KvmState) -> None:
     assert bool(finding.remedy) is (state is not KvmState.WORKS)
 
 
-def test_without_qemu_the_exit_code_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_qemu_the_exit_code_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("BLKLAB_QEMU", str(tmp_path / "none"))
     monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
-    out = io.StringIO()
-    assert doctor(out) == EXIT_LAB_BROKEN
-    assert "missing QEMU" in out.getvalue()
-    assert "remedy: correct it, or unset it" in out.getvalue()
+    assert main(["doctor"]) == EXIT_LAB_BROKEN
+    out = capsys.readouterr().out
+    assert "missing QEMU" in out
+    assert "remedy: correct it, or unset it" in out
 
 
-def test_a_qemu_that_is_not_fetched_yet_is_no_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_qemu_that_is_not_fetched_yet_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv("BLKLAB_QEMU", raising=False)
     monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
-    out = io.StringIO()
-    doctor(out)
-    assert "note    QEMU          the lab's own is not in the cache; remedy: none needed" in out.getvalue()
+    main(["doctor"])
+    out = capsys.readouterr().out
+    assert "note    QEMU          the lab's own is not in the cache; remedy: none needed" in out
     # Nothing was downloaded.
     assert not (tmp_path / "cache" / tools.KIND).exists()
 

@@ -11,7 +11,7 @@ import pytest
 
 from harness.base.files import write_json
 from harness.cli import main
-from harness.commands.common.output import surroundings
+from harness.commands.verdict import surroundings
 from harness.figures.disks import DiskTime
 from harness.figures.samples import Held, LoadUse
 from harness.judge.cells import Ensemble

@@ -256,7 +256,7 @@ def test_words_that_contradict_each_other_and_a_base_that_is_no_source(
 def test_a_series_that_no_scenario_executes_is_not_judged(
     tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "bench_of", lambda *_: pytest.fail("nothing is measured"))
+    monkeypatch.setattr(command, "bench_of", lambda *_, **__: pytest.fail("nothing is measured"))
     path = series_of(tmp_path, patched(tree, "block/tags.c", "depth = 0", "depth = 1"))
     words = ["patch", str(path), "--results", str(tmp_path / "results"), "--base", f"{tree}@HEAD~"]
     assert main(words) == EXIT_CANNOT_JUDGE
@@ -286,7 +286,7 @@ def test_a_matrix_of_what_changed(tree: Path, capsys: pytest.CaptureFixture[str]
 def observed_loads(monkeypatch: pytest.MonkeyPatch, **functions: str) -> None:
     """The list of executed functions: that of each scenario's only load."""
     loads = {f"{name.replace('_', '-')}.arm.load": frozenset(words.split()) for name, words in functions.items()}
-    monkeypatch.setattr("harness.commands.common.boots.load_coverage", lambda _: Coverage("6.12", {}, loads))
+    monkeypatch.setattr("harness.commands.boots.load_coverage", lambda _: Coverage("6.12", {}, loads))
 
 
 def test_a_changed_header_is_judged_by_what_differs_between_the_builds_of_both(
@@ -308,7 +308,7 @@ def test_a_changed_header_is_judged_by_what_differs_between_the_builds_of_both(
         return SimpleNamespace(folder=run)
 
     measured: list[str] = []
-    monkeypatch.setattr(command, "bench_of", lambda *_: SimpleNamespace(measure=measure, lab=None))
+    monkeypatch.setattr(command, "bench_of", lambda *_, **__: SimpleNamespace(measure=measure, lab=None))
     built_as = "harness.patch.study.tree"
 
     def build(source: KernelSource, *_: object, **__: object) -> Kernel:
@@ -406,7 +406,7 @@ def test_each_patch_is_compared_with_the_one_before(
             measured[digest] = run_of(tmp_path / "runs", next(values), day=len(measured) + 1)
         return SimpleNamespace(folder=measured[digest])
 
-    monkeypatch.setattr(command, "bench_of", lambda *_: SimpleNamespace(measure=run, lab=None))
+    monkeypatch.setattr(command, "bench_of", lambda *_, **__: SimpleNamespace(measure=run, lab=None))
     monkeypatch.setattr(
         "harness.patch.study.tree.built", lambda source, *_, **__: replace(built(), digest=source.revision)
     )

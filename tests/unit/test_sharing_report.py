@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from harness.cli import main
-from harness.commands.common.windows import other_turns
 from harness.figures.lines import read_sharing
 from harness.limits.load import load_scenario
 from harness.sharing.page import sharing_page
+from harness.sharing.recorded import other_turns
 from harness.sharing.scaling import scaling_of, scaling_sentence
 from harness.sharing.text import differential_lines, window_lines
 from harness.sharing.window import HEAP, LineGroup, Place, Use, Window, WindowHead, window_of, with_sources
@@ -241,19 +241,18 @@ def test_the_fields_of_each_run_come_from_its_own_kernel(
         raise CannotJudge(f"{kernel} is packaged", remedy="build it")
 
     for name, value in {
-        "sharing.lab_of_host": lambda: SimpleNamespace(cache=None),
-        "sharing.cell_words": lambda words, root, most: (*words, []),
-        "sharing.runs_of": lambda *runs: runs[:2],
-        "sharing._first_cell": lambda run, seed: run,
-        "sharing.window_of_cell": lambda lab, run, cell: window(),
-        "common.windows.LINES": 1,
-        "common.windows.kernel_again": lambda run: run,
-        "common.windows.source_of": source_of,
-        "common.windows.source_lines": lambda kernel, source, wanted, cache, **_: [
+        "commands.counts.lab_of_host": lambda: SimpleNamespace(cache=None),
+        "commands.counts._chosen": lambda first, further, *_, **__: ([first, *further], []),
+        "commands.counts._first_cell": lambda run, seed: run,
+        "commands.counts.window_of_cell": lambda lab, run, *_: window(),
+        "commands.counts.kernel_again": lambda run: run,
+        "sharing.recorded.LINES": 1,
+        "sharing.recorded.source_of": source_of,
+        "sharing.recorded.source_lines": lambda kernel, source, wanted, cache, **_: [
             line_of(function, f"{source}.count") for function in wanted
         ],
     }.items():
-        monkeypatch.setattr(f"harness.commands.{name}", value)
+        monkeypatch.setattr(f"harness.{name}", value)
     assert main(["sharing", "before", "after"]) == 0
     assert f"heap of reader, submit_one{named}\n" in capsys.readouterr().out
 

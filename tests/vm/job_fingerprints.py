@@ -7,7 +7,7 @@ Arguments: the kernel and names of scenarios.
 import json
 import sys
 
-from harness.commands.common.boots import kernel_of, lab_of_host
+from harness.commands.boots import kernel_of, lab_of_host
 from harness.run.plan import Request, plan_run
 from harness.scenario.load import load_scenario
 

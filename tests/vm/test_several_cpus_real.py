@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.common.windows import window_of_cell
+from harness.commands.boots import kernel_again
+from harness.commands.options import tell
 from harness.figures.lines import read_sharing
 from harness.profile.recorded import ProfiledCell
 from harness.record.store import load_run
 from harness.run.plan import guest_job
 from harness.scenario.load import load_scenario
+from harness.sharing.recorded import window_of_cell
 from lab.base.cache import Cache
 from lab.base.digest import digest_file
 from lab.base.errors import EXIT_PASS, BlklabError
@@ -118,9 +120,9 @@ def test_a_restored_guest_and_one_on_a_busy_host_have_the_digest_of_one_that_boo
         busy = digests(run(four, tmp_path / "busy", "--verify"))
     assert len(quiet) == len(busy) == 2
     assert len({*quiet, *busy}) == 1
-    window = window_of_cell(
-        open_lab(Cache.default()), load_run(tmp_path / "quiet/four/latest"), ProfiledCell("n", "four")
-    )
+    run_folder = load_run(tmp_path / "quiet/four/latest")
+    lab, kernel = open_lab(Cache.default()), kernel_again(run_folder)
+    window = window_of_cell(lab, run_folder, kernel, ProfiledCell("n", "four"), tell)
     remote = [group.remote for group in window.groups]
     assert any(remote) if "nodes" in four.read_text() else remote == [None] * len(remote)
 

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 import pytest
 
 from harness.cli import main
-from harness.commands.common.windows import window_of_cell, with_fields
+from harness.commands.boots import kernel_again
+from harness.commands.options import tell
 from harness.figures.lines import read_sharing
 from harness.profile.recorded import ProfiledCell
 from harness.record.store import RunFolder, load_run
+from harness.sharing.recorded import window_of_cell, with_fields
 from harness.sharing.window import HEAP, LineGroup, NamedLock, Window
 from lab.base import host
 from lab.base.cache import Cache
@@ -165,12 +167,12 @@ def shares(run: RunFolder) -> Mapping[str, Shares]:
 def packaged(cpus: int, run: RunFolder) -> Mapping[str, Window]:
     """By symbols of /proc/kallsyms alone, which packaged kernels have too."""
     lab = open_lab(Cache.default())
-    return {arm: window_of_cell(lab, run, ProfiledCell(arm, "all")) for arm in arms(cpus)}
+    return {arm: window_of_cell(lab, run, kernel_again(run), ProfiledCell(arm, "all"), tell) for arm in arms(cpus)}
 
 
 @pytest.fixture(scope="module")
 def windows(run: RunFolder, packaged: Mapping[str, Window]) -> Mapping[str, Window]:
-    own = with_fields(open_lab(Cache.default()), run, list(packaged.values()), lines=True)
+    own = with_fields(Cache.default(), kernel_again(run), list(packaged.values()), tell, lines=True)
     return dict(zip(packaged, own, strict=True))
 
 

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Rows measured and written: claims, regressions, device models, clocks, field reports."""
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from rich.markdown import Markdown
 
 from harness.base.checkout import PAGES, SCENARIOS, results_root
-from harness.commands.common import options as shared
-from harness.commands.common.boots import specs
+from harness.commands.boots import specs
 from harness.commands.matrix import KERNELS
+from harness.commands.options import JOBS, RESULTS, SEEDS, kernel_default, number, tell, write_page
+from harness.commands.parser import Command, flag, option
 from harness.judge.thresholds import evidence
 from harness.record.store import Store
 from harness.report.terminal.printing import console_of
@@ -21,7 +22,7 @@ from lab.base.cache import Cache
 from lab.base.errors import Misuse
 from lab.yaml.strict import names, nearest, quoted
 from tools import noise
-from tools.command import FURTHER, add_source, run_tool
+from tools.command import FURTHER, SOURCE, run_tool
 from tools.evidence import pages
 from tools.evidence.failures import score_claims
 from tools.evidence.pages import EvidencePage, worst_code
@@ -50,36 +51,22 @@ _PAGES = {Topic.REPORTS: PAGES / "field-reports.md", Topic.ZOO: PAGES / "zoo.md"
 """Pages in the repository; the others are written below the results, into evidence/."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME",
-        help=f"topics ({names([*Topic])}; default: all) and rows: a regression, a scenario or a mutant",
-    )
-    parser.add_argument(
-        "--kernels",
-        metavar="SPECS",
-        help=f"kernels (default for zoo: {KERNELS}; for what the source leaves open of controls: {FURTHER};"
-        " for sensitivity: $KERNEL or distro; others show what is stored)",
-    )
-    add_source(parser)
-    shared.add_seeds(parser)
-    parser.add_argument(
-        "--pairs", type=shared.number(0), metavar="N", help="most null pairs of the zoo (default: one for each row)"
-    )
-    parser.add_argument("--stored", action="store_true", help="boot nothing: show what stored runs say")
-    shared.add_jobs(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the page, of one topic")
-    shared.add_results(parser)
-    parser.epilog = (
-        "Whole topics are written: reports and zoo to docs/results, others to evidence/ below the results. One topic"
-        " is printed too, and rows that are named are only printed. Exit status: 1 when a ratio of a report or of both"
-        " clocks deviates and its scenario does not explain why; 128 when a claim or a regression is not as declared."
-    )
+@dataclass(frozen=True)
+class EvidenceOptions:
+    """Values of the tool's options. ``stored``: boot nothing."""
+
+    names: Sequence[str]
+    kernels: str | None
+    source: str
+    seeds: int | None
+    pairs: int | None
+    stored: bool
+    jobs: int
+    out: Path | None
+    results: str | None
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute(options: EvidenceOptions) -> int:
     if not options.source.startswith(_KINDS):
         raise Misuse(
             f"--source {options.source}: mutants are built from source", remedy="--source source:6.12 or tree:PATH"
@@ -92,16 +79,16 @@ def execute(options: argparse.Namespace) -> int:
         try:
             page = _page(topic, by_topic, options)
         except Misuse as error:
-            shared.tell(f"{topic}: not written: {error}")
+            tell(f"{topic}: not written: {error}")
             codes.append(error.exit_code)
             continue
         if target := page_of(topic, options):
-            shared.write_page(target, page.text)
-            shared.tell(f"{topic}: written to {target}")
+            write_page(target, page.text)
+            tell(f"{topic}: written to {target}")
         if len(topics) == 1:
             _print(page.text)
         for sentence in page.wrong:
-            shared.tell(f"{topic}: {sentence}")
+            tell(f"{topic}: {sentence}")
         codes.append(page.code)
     return worst_code(codes)
 
@@ -129,18 +116,17 @@ def choose(rows: Sequence[EvidenceRow], words: Sequence[str]) -> tuple[list[Evid
     return chosen, topics or [topic for topic in Topic if any(row.topic is topic for row in chosen)]
 
 
-def page_of(topic: Topic, options: argparse.Namespace) -> Path | None:
+def page_of(topic: Topic, options: EvidenceOptions) -> Path | None:
     """The page to write: by default none when only some rows were chosen."""
-    chosen: Path | None = options.out
-    if chosen or any(name not in [*Topic] for name in options.names):
-        return chosen
+    if options.out or any(name not in [*Topic] for name in options.names):
+        return options.out
     return _PAGES.get(topic) or results_root(options.results) / "evidence" / f"{topic}.md"
 
 
 _Rows = Mapping[Topic, Sequence[EvidenceRow]]
 
 
-def _page(topic: Topic, rows: _Rows, options: argparse.Namespace) -> EvidencePage:
+def _page(topic: Topic, rows: _Rows, options: EvidenceOptions) -> EvidencePage:
     """Raises Misuse when nothing was measured, and what boots raise."""
     if topic is Topic.NOISE:
         return EvidencePage(noise.page(RehearsalPlan()))
@@ -163,7 +149,7 @@ def _page(topic: Topic, rows: _Rows, options: argparse.Namespace) -> EvidencePag
     return pages.sensitivity_page(scores)
 
 
-def _scores(topic: Topic, rows: Sequence[EvidenceRow], options: argparse.Namespace, store: Store) -> Sequence[RowScore]:
+def _scores(topic: Topic, rows: Sequence[EvidenceRow], options: EvidenceOptions, store: Store) -> Sequence[RowScore]:
     """Rows measured, or those of clocks and reports (with --stored: of sensitivity too) on the newest stored runs."""
     match topic:
         case Topic.CONTROLS:
@@ -178,18 +164,16 @@ def _scores(topic: Topic, rows: Sequence[EvidenceRow], options: argparse.Namespa
     return score_clocks(rows, store) if topic is Topic.CLOCKS else score_newest(rows, store)
 
 
-def _on_kernels(
-    rows: Sequence[EvidenceRow], options: argparse.Namespace, *, seeds: int | None = None
-) -> list[RowScore]:
-    measure, wanted = _measure(options, ""), _specs(options, shared.kernel_default())
+def _on_kernels(rows: Sequence[EvidenceRow], options: EvidenceOptions, *, seeds: int | None = None) -> list[RowScore]:
+    measure, wanted = _measure(options, ""), _specs(options, kernel_default())
     return [it for spec in wanted for own in by_scenario(rows) for it in score(own, spec, measure, seeds=seeds)]
 
 
-def _measure(options: argparse.Namespace, folder: str) -> Measure:
-    return measuring(options, folder, boots=not options.stored)
+def _measure(options: EvidenceOptions, folder: str) -> Measure:
+    return measuring(options.results, options.jobs, folder, boots=not options.stored)
 
 
-def _specs(options: argparse.Namespace, default: str) -> tuple[str, ...]:
+def _specs(options: EvidenceOptions, default: str) -> tuple[str, ...]:
     return specs([options.kernels or default], Cache.default())
 
 
@@ -202,9 +186,38 @@ def _print(text: str) -> None:
             print(text, end="")
 
 
+TOOL = Command(
+    lambda **values: execute(EvidenceOptions(**values)),
+    (
+        option(
+            "names",
+            nargs="*",
+            metavar="NAME",
+            help=f"topics ({names([*Topic])}; default: all) and rows: a regression, a scenario or a mutant",
+        ),
+        option(
+            "--kernels",
+            metavar="SPECS",
+            help=f"kernels (default for zoo: {KERNELS}; for what the source leaves open of controls: {FURTHER};"
+            " for sensitivity: $KERNEL or distro; others show what is stored)",
+        ),
+        SOURCE,
+        SEEDS,
+        option("--pairs", type=number(0), metavar="N", help="most null pairs of the zoo (default: one for each row)"),
+        flag("--stored", "boot nothing: show what stored runs say"),
+        JOBS,
+        option("--out", type=Path, metavar="FILE", help="the page, of one topic"),
+        RESULTS,
+    ),
+    "Whole topics are written: reports and zoo to docs/results, others to evidence/ below the results. One topic is"
+    " printed too, and rows that are named are only printed. Exit status: 1 when a ratio of a report or of both clocks"
+    " deviates and its scenario does not explain why; 128 when a claim or a regression is not as declared.",
+)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     described = "Measure claims, published regressions, both clocks and field reports, and write their pages."
-    return run_tool("evidence", described, configure, execute, arguments)
+    return run_tool("evidence", described, TOOL, arguments)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab doctor``: what this host offers and lacks, one line per finding, printed as soon as it is known."""
+"""What this host offers and lacks for guests: a finding for each, as soon as it is known."""
 
-import argparse
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TextIO
 
 from lab.base import host
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS, BlklabError
+from lab.base.errors import BlklabError
 from lab.base.units import show_size
 from lab.guest import payload
 from lab.packages import lock, sources
@@ -55,32 +52,12 @@ class HostFinding:
 ok, note, missing = (partial(HostFinding, status) for status in HostStatus)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "Exit status: 0 when scenarios of the virtual clock can run here, else 128."
-
-
-def execute(options: argparse.Namespace) -> int:
-    return doctor(sys.stdout)
-
-
-def doctor(out: TextIO) -> int:
-    """Print each finding; EXIT_PASS when scenarios of the virtual clock can run."""
-    statuses = set()
-    for finding in _findings():
-        statuses.add(finding.status)
-        out.write(show(finding))
-        out.flush()
-    able = HostStatus.MISSING not in statuses
-    out.write("scenarios of the virtual clock can run here\n" if able else "no scenario can run here, see above\n")
-    return EXIT_PASS if able else EXIT_LAB_BROKEN
-
-
 def show(finding: HostFinding) -> str:
     remedy = f"; remedy: {finding.remedy}" if finding.remedy else ""
     return f"{finding.status:<8}{finding.subject:<14}{finding.fact}{remedy}\n"
 
 
-def _findings() -> Iterator[HostFinding]:
+def findings() -> Iterator[HostFinding]:
     yield ok("host", f"{host.distribution()}, kernel {os.uname().release}")
     yield ok("cores", f"{host.usable_cores()} usable, load {host.load():.1f}")
     yield memory_finding(host.memory_available())

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``--dry-run``: the boots of a run or a matrix and an estimate of their time."""
+"""The boots of a run, a matrix or a patch, and an estimate of their time."""
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from harness.commands.common.options import tell
 from harness.limits.cost import boot_seconds
 from harness.record.index import IndexedRun, indexed_runs
 from harness.report.format import duration, plural
@@ -52,12 +50,6 @@ class Estimate:
         return f"at most {duration(self.modelled)}" if seconds is None else f"about {duration(seconds)}"
 
 
-def add_dry_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--dry-run", action="store_true", help="print the boots and the estimated time; boot and download nothing"
-    )
-
-
 def print_estimates(estimates: Sequence[Estimate], root: Path) -> None:
     """Print a row for each estimate, and the sum. ``root`` holds the stored runs."""
     runs = indexed_runs(root)
@@ -69,7 +61,6 @@ def print_estimates(estimates: Sequence[Estimate], root: Path) -> None:
     print(total(estimates, runs))
     for line in dominant(estimates):
         print(f"  {line}")
-    tell("nothing was booted or downloaded")
 
 
 def total(estimates: Sequence[Estimate], runs: Sequence[IndexedRun]) -> str:

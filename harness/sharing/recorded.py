@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Cells of stored runs on several CPUs, with names for their lines and locks."""
+"""Windows of the cells of stored runs on several CPUs, with names for their lines and locks."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from harness.commands.common.boots import kernel_again
-from harness.commands.common.options import tell
 from harness.figures.lines import read_sharing
 from harness.figures.read import figures_of
 from harness.profile.recorded import ProfiledCell
@@ -15,10 +13,13 @@ from harness.scenario.model import Scenario
 from harness.scenario.registry import GUEST
 from harness.sharing.text import LINES
 from harness.sharing.window import Place, Window, WindowHead, window_of, with_sources
+from lab.base.cache import Cache
 from lab.base.errors import BlklabError, CannotJudge
 from lab.base.record import BootRecord
+from lab.base.units import Tell
 from lab.kernels.fields import fields
 from lab.kernels.lines import Wanted, source_lines, source_of
+from lab.kernels.model import Kernel
 from lab.session import Lab, prepare_job
 from lab.symbols import LINES_FILE, symbols_of
 
@@ -59,15 +60,16 @@ def _figures(run: RunFolder, cell: ProfiledCell, record: BootRecord) -> dict[str
     return {metric: value for (load, role, metric), value in figures.items() if (load, role) == (cell.load, GUEST)}
 
 
-def window_of_cell(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Window:
-    """Raises CannotJudge for a cell without a complete boot, or on one CPU."""
+def window_of_cell(lab: Lab, run: RunFolder, kernel: Kernel, cell: ProfiledCell, tell: Tell) -> Window:
+    """What the cell's boot counted, with the symbols of the run's kernel.
+
+    Raises CannotJudge for a cell without a complete boot, or on one CPU."""
     if (record := _counted(run, cell)) is None:
         raise CannotJudge(
             f"{run.path} has no counts of lines for {cell.arm}.{cell.load}, seed {cell.seed}",
             remedy="run it with several CPUs (machine: {cpus: 4})",
         )
     arm, name = run.scenario.arms[cell.arm], LINES_FILE.format(load=cell.load)
-    kernel = kernel_again(run)
     prepared = prepare_job(lab, kernel, arm.topology, guest_job(run.scenario, arm, cell.seed))
     symbols = symbols_of(lab, prepared, record, lambda phase: tell(f"{kernel.release}: {phase}"))
     processors = arm.topology.processors
@@ -79,21 +81,27 @@ def window_of_cell(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Window:
 
 
 def with_fields(
-    lab: Lab, run: RunFolder, windows: Sequence[Window], shown: Collection[Place] = (), *, lines: bool = False
+    cache: Cache,
+    kernel: Kernel,
+    windows: Sequence[Window],
+    tell: Tell,
+    shown: Collection[Place] = (),
+    *,
+    lines: bool = False,
 ) -> list[Window]:
-    """``windows`` of a run with fields, and lines of source if ``lines``, of the instructions that move most and those
-    that move what is ``shown`` besides.
+    """``windows`` of a kernel with fields, and lines of source if ``lines``, of the instructions that move most and
+    those that move what is ``shown`` besides.
 
     Raises what ``source_lines`` raises, if lines were asked for.
     """
-    kernel, offsets = kernel_again(run), dict[tuple[str, str], set[int]]()
+    offsets: dict[tuple[str, str], set[int]] = {}
     ranked = (ranked for window in windows for ranked in enumerate(window.groups))
     for group in (group for rank, group in ranked if rank < LINES or group.place in shown):
         for use in group.uses[:_USES]:
             offsets.setdefault((use.owner, use.symbol), set()).add(use.offset)
     wanted = [Wanted(owner, symbol, own) for (owner, symbol), own in offsets.items()]
     try:
-        sources = source_lines(kernel, source_of(kernel, lab.cache, tell), wanted, lab.cache, fields=fields, tell=tell)
+        sources = source_lines(kernel, source_of(kernel, cache, tell), wanted, cache, fields=fields, tell=tell)
     except BlklabError as error:
         if lines:
             raise

@@ -8,11 +8,11 @@ from os.path import relpath
 
 import shtab
 
-from harness.base.checkout import WALL, results_root
-from harness.commands.common.parser import PROGRAM
+from harness.base.checkout import results_root
+from harness.commands.parser import PROGRAM
 from harness.limits.load import load_scenario
 from harness.record.store import LATEST
-from harness.scenario.load import find_scenarios
+from harness.scenario.load import shipped_names
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.kernels.debian import SERIES, cached_offers
@@ -22,7 +22,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def _scenarios(_: Sequence[str]) -> Iterable[str]:
-    return [*find_scenarios(), *(f"{WALL.name}/{name}" for name in find_scenarios(WALL))]
+    return shipped_names()
 
 
 def _topologies(_: Sequence[str]) -> Iterable[str]:
@@ -63,7 +63,7 @@ _KIND_OF = {
     **dict.fromkeys(("before", "after"), "measured"),
     "topology": "topologies",
     "name": "shown",
-    "arm": "arms",
+    "arms": "arms",
     **dict.fromkeys(("run", "folder"), "runs"),
 }
 """By the name under which argparse stores an option or operand."""

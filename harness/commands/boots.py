@@ -1,45 +1,62 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What commands that boot begin with: results, lab, scenarios and kernels."""
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import NoReturn, TypeVar
 
 from harness.base.checkout import EXECUTED, results_root
-from harness.commands.common.options import tell
+from harness.commands.options import tell
 from harness.limits.load import load_scenario
 from harness.patch.choice import CodeChange, ScenarioChoice, choose
 from harness.patch.coverage import REMAKE, load_coverage
 from harness.record.store import RunFolder, Store
+from harness.report.terminal.estimate import Estimate, print_estimates
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.progress import progress
 from harness.run.bench import Bench, turns_of_host
-from harness.run.events import Listener
+from harness.run.events import Event, MatrixEvent
 from harness.run.plan import expand as cells
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
-from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
+from lab.base.errors import EXIT_PASS, BlklabError, CannotJudge, LabBroken, Misuse
 from lab.kernels.debian import expand, offers
 from lab.kernels.model import Kernel
 from lab.kernels.mutants import catalogue
-from lab.kernels.resolve import demand, resolve
+from lab.kernels.resolve import resolve
 from lab.session import Lab, open_lab, ready_qemu
 
 K = TypeVar("K")
 
 
-def store_of(options: argparse.Namespace, folder: str = "") -> Store:
-    """The results, which can be written. Raises LabBroken."""
-    store = Store(results_root(options.results) / folder)
+def store_of(results: str | None, folder: str = "") -> Store:
+    """The results, or a folder of them, which can be written. Raises LabBroken."""
+    store = Store(results_root(results) / folder)
     store.check()
     return store
 
 
 def lab_of_host(*, cold: bool = False) -> Lab:
     return open_lab(Cache.default(), tell, cold=cold)
+
+
+def watched() -> AbstractContextManager[Callable[[Event | MatrixEvent], None]]:
+    """A listener that shows progress on standard error."""
+    return progress(console_of(stderr=True))
+
+
+def bench_of(results: str | None, jobs: int = 0, *, cold: bool = False, folder: str = "") -> Bench:
+    """What measures, ``jobs`` boots at a time (0: one per core), into a folder of the results. Raises LabBroken."""
+    store, lab = store_of(results, folder), lab_of_host(cold=cold)
+    return Bench(lab, store, watched, turns_of_host(jobs))
+
+
+def print_dry_run(estimates: Sequence[Estimate], results: str | None) -> int:
+    print_estimates(estimates, results_root(results))
+    tell("nothing was booted or downloaded")
+    return EXIT_PASS
 
 
 def kernel_of(spec: str, *, refresh: bool = False) -> Kernel:
@@ -60,10 +77,34 @@ def kernel_again(run: RunFolder) -> Kernel:
     return kernel
 
 
-def scenario_of(options: argparse.Namespace, *, claims: bool = False) -> Scenario:
+def specs(named: Sequence[str], cache: Cache) -> tuple[str, ...]:
+    """The specs that ``named`` lists, ranges replaced by what is in them. Raises Misuse."""
+    return expand(" ".join(named), partial(offers, cache, tell))
+
+
+def refuse_ranges() -> NoReturn:
+    """What --dry-run passes to ``expand``: the kernels in a range are known only from the archive."""
+    raise Misuse("--dry-run downloads nothing, and a range needs the archive's list", remedy="name the kernels")
+
+
+def kernels_of(wanted: Sequence[str], get: Callable[[str], K]) -> Mapping[str, K | BlklabError]:
+    """What ``get`` gives for each, or why there is none: a missing kernel does not stop the others. Raises Misuse."""
+    kernels: dict[str, K | BlklabError] = {}
+    for spec in wanted:
+        try:
+            kernels[spec] = get(spec)
+        except Misuse:
+            raise
+        except BlklabError as error:
+            tell(f"{spec}: {error}")
+            kernels[spec] = error
+    return kernels
+
+
+def scenario_of(name: str, seeds: int | None, arms: Sequence[str], *, claims: bool = False) -> Scenario:
     """The scenario, which has the arms that are named. ``claims``: one that makes none is a Misuse."""
-    scenario = load_scenario(options.scenario)
-    cells(scenario, options.seeds, options.arm or None)
+    scenario = load_scenario(name)
+    cells(scenario, seeds, arms or None)
     if claims and not scenario.claims:
         raise Misuse(f"{scenario.name} makes no claim", remedy="add a claim and a negative control")
     return scenario
@@ -85,56 +126,3 @@ def chosen_by(change: CodeChange, scenarios: Sequence[Scenario]) -> ScenarioChoi
     if (executed := load_coverage(EXECUTED)) is None:
         raise LabBroken(f"there is no {EXECUTED}", remedy=REMAKE)
     return choose(change, executed, scenarios, catalogue())
-
-
-def bench_of(options: argparse.Namespace, folder: str = "") -> Bench:
-    """What measures for a command with --results and, where it has them, --jobs and --cold.
-
-    Runs are stored in ``folder`` of the results; progress is shown on standard error. Raises LabBroken.
-    """
-    store, lab = store_of(options, folder), lab_of_host(cold=getattr(options, "cold", False))
-    return Bench(lab, store, watched, turns_of_host(getattr(options, "jobs", 0)))
-
-
-def watched() -> AbstractContextManager[Listener]:
-    """A listener that shows progress on standard error."""
-    return progress(console_of(stderr=True))
-
-
-def kernel_specs(text: str) -> str:
-    """An argparse type: kernels and ranges of kernels that there may be."""
-    for spec in expand(text, tuple):
-        demand(spec)
-    return text
-
-
-FORMS = 'specs separated by spaces, ranges ("debian:6.12 .. debian:7.3", the newest of each series) and debian:all'
-
-
-def add_kernels(parser: argparse.ArgumentParser, default: str) -> None:
-    text = f"{FORMS}; may be repeated (default: {default})"
-    parser.add_argument("--kernels", action="append", type=kernel_specs, metavar="SPECS", help=text)
-
-
-def specs(named: Sequence[str], cache: Cache) -> tuple[str, ...]:
-    """The specs that ``named`` lists, ranges replaced by what is in them. Raises Misuse."""
-    return expand(" ".join(named), partial(offers, cache, tell))
-
-
-def refuse_ranges() -> NoReturn:
-    """What --dry-run passes to ``expand``: the kernels in a range are known only from the archive."""
-    raise Misuse("--dry-run downloads nothing, and a range needs the archive's list", remedy="name the kernels")
-
-
-def kernels(wanted: Sequence[str], get: Callable[[str], K]) -> Mapping[str, K | BlklabError]:
-    """What ``get`` gives for each, or why there is none: a missing kernel does not stop the others. Raises Misuse."""
-    found: dict[str, K | BlklabError] = {}
-    for spec in wanted:
-        try:
-            found[spec] = get(spec)
-        except Misuse:
-            raise
-        except BlklabError as error:
-            tell(f"{spec}: {error}")
-            found[spec] = error
-    return found

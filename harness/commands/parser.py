@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line, made from the table of commands and the options of each."""
+
+import argparse
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+from harness import commands
+from harness.commands import CommandWord
+from lab.base.errors import Misuse
+from lab.base.reading import real
+from lab.yaml.strict import names, nearest, quoted
+
+PROGRAM = "blklab"
+TITLE = "Linux block-layer performance tests whose figures repeat exactly."
+ENVIRONMENT = (
+    ("KERNEL", "kernel of commands that take --kernel"),
+    ("KERNELS", "kernels of blklab matrix"),
+    ("BLKLAB_RESULTS", "folder of the runs instead of results/ of the checkout"),
+    ("BLKLAB_CACHE", "folder of the cache instead of ~/.cache/blklab"),
+    ("BLKLAB_QEMU", "a QEMU other than the lab's own: a program, or host"),
+    ("BLKLAB_TOOLS", "host: the host's gcc and depmod"),
+    ("BLKLAB_JOBS", "boots at the same time instead of one per core"),
+)
+_WIDTH = 11
+_OUTPUTS = ("csv", "junit", "kcidb", "ktap", "mail", "out", "output")
+RUN_FILE, REPORT_FILE = "run.json", "report.html"
+"""Of a run's folder; importing harness.record for the first takes longer than parsing."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An option or an operand, as ``ArgumentParser.add_argument`` takes it; a default may be a function."""
+
+    names: tuple[str, ...]
+    settings: Mapping[str, Any]
+
+    def but(self, *further: str, **settings: Any) -> "Argument":
+        """The same with further names and other settings."""
+        return Argument((*self.names, *further), {**self.settings, **settings})
+
+    def add_to(self, parser: argparse._ActionsContainer) -> None:
+        default = self.settings.get("default")
+        given = {"default": default()} if callable(default) else {}
+        parser.add_argument(*self.names, **{**self.settings, **given})
+
+
+def option(*names: str, **settings: Any) -> Argument:
+    return Argument(names, settings)
+
+
+def flag(name: str, text: str, **settings: Any) -> Argument:
+    """An option without a value."""
+    return option(name, action="store_true", help=text, **settings)
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Options that exclude each other; one must be given if ``required``."""
+
+    options: tuple[Argument, ...]
+    required: bool = False
+
+    def add_to(self, parser: argparse._ActionsContainer) -> None:
+        group = parser.add_mutually_exclusive_group(required=self.required)
+        for each in self.options:
+            each.add_to(group)
+
+
+@dataclass(frozen=True)
+class Command:
+    """``call`` takes the value of each option and operand by its name, and returns the exit status.
+
+    ``needs`` names, for an option, those of which one must be given too; ``alone``, those that it does not go with.
+    """
+
+    call: Callable[..., int]
+    options: tuple[Argument | OneOf, ...] = ()
+    epilog: str = ""
+    needs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    alone: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+class _Once(argparse._StoreAction):
+    """An option that takes one value refuses a second one; ``named`` has the options and operands that were given."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        named = namespace.__dict__.setdefault("named", set())
+        if option_string and self.dest in named:
+            raise argparse.ArgumentError(self, "given more than once; leave out all but one")
+        if option_string or values not in (None, [], self.default):
+            named.add(self.dest)
+        super().__call__(parser, namespace, values, option_string)
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises Misuse, with the nearest known word, instead of exiting with 2: git bisect reads 2 as a bad commit."""
+
+    command: Command
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name in (None, "store"):
+            self.register("action", name, _Once)
+        self.set_defaults(parser=self)
+
+    def take(self, command: Command) -> None:
+        self.command, self.epilog = command, command.epilog
+        for each in command.options:
+            each.add_to(self)
+
+    def error(self, message: str) -> NoReturn:
+        raise Misuse(message, remedy=f"{self.prog} --help")
+
+    def parse(self, arguments: Sequence[str]) -> "partial[int]":
+        """The function of the command with the values of its options. Raises Misuse."""
+        namespace, unknown = self.parse_known_args(arguments)
+        parser: Parser = namespace.parser
+        if unknown:
+            word = next((word.partition("=")[0] for word in unknown if word.startswith("-")), "")
+            known = [option for action in parser._actions for option in action.option_strings]
+            raise Misuse(
+                f"unrecognized arguments: {' '.join(unknown)}{nearest(word, known) if word else ''}",
+                remedy=f"{parser.prog} --help",
+            )
+        values = {name: value for name, value in vars(namespace).items() if parser._has(name)}
+        parser._check_together(values, getattr(namespace, "named", set()))
+        parser._check_outputs(values)
+        return partial(parser.command.call, **values)
+
+    def _has(self, name: str) -> bool:
+        return any(action.dest == name for action in self._actions)
+
+    def _get_value(self, action: argparse.Action, text: str) -> Any:
+        """An empty value is mostly an unset variable of a shell, which must not select a default."""
+        if not text.strip() and text not in (action.default, action.const):
+            raise argparse.ArgumentError(action, "expected a value, got an empty one; leave it out for its default")
+        return super()._get_value(action, text)
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = list(map(str, action.choices))
+            raise Misuse(
+                f"{action.metavar or action.dest}: no {quoted(str(value))} here{nearest(str(value), known)}",
+                remedy=f"{names(known)}; see {self.prog} --help",
+            )
+
+    def _check_together(self, values: Mapping[str, Any], named: set[str]) -> None:
+        """Raises Misuse for an option without one that it needs, or with one that it does not go with."""
+
+        def is_given(name: str) -> bool:
+            value = values[name]
+            return name in named or value is True or (isinstance(value, list) and bool(value))
+
+        def shown(name: str) -> str:
+            action = next(action for action in self._actions if action.dest == name)
+            return action.option_strings[0] if action.option_strings else str(action.metavar or name)
+
+        for name, others in self.command.needs.items():
+            if is_given(name) and not any(map(is_given, others)):
+                wanted = " or ".join(map(shown, others))
+                raise Misuse(f"{shown(name)} needs {wanted}", remedy=f"add {wanted}, or omit {shown(name)}")
+        for name, others in self.command.alone.items():
+            if is_given(name) and (other := next(filter(is_given, others), "")):
+                raise Misuse(f"{shown(name)} does not go with {shown(other)}", remedy="omit one of them")
+
+    def _check_outputs(self, values: Mapping[str, Any]) -> None:
+        """Raises Misuse where an option would overwrite an input, a file of a run, or what another option writes, or
+        where it cannot write."""
+        listed = [(name, value) for name, many in values.items() for value in (many if type(many) is list else [many])]
+        texts = [(name, value) for name, value in listed if isinstance(value, str | Path) and value not in ("", "-")]
+        paths = [(name, Path(value)) for name, value in texts]
+        taken = {real(path): path for name, path in paths if name not in _OUTPUTS and _is_file(path)}
+        for name, path in paths:
+            if name not in _OUTPUTS:
+                continue
+            target = real(path)
+            is_folder = any(action.dest == name and action.metavar == "DIR" for action in self._actions)
+            # The folder of a page is made.
+            if reason := _unwritable(path, _existing(path) if name == "out" else path.parent, is_folder):
+                raise Misuse(f"--{name} {path}: {reason}", remedy="name a file in a folder that can be written")
+            if target in taken:
+                raise Misuse(f"--{name} {path} would overwrite {taken[target]}", remedy="name another file")
+            run = next((folder for folder in target.parents if (folder / RUN_FILE).is_file()), None)
+            if run is not None and _is_file(target) and target.name != REPORT_FILE:
+                raise Misuse(f"--{name} {path} would overwrite a file of the run {run}", remedy="name a file elsewhere")
+            taken[target] = path
+
+
+def _existing(path: Path) -> Path:
+    return next(folder for folder in path.absolute().parents if folder.exists())
+
+
+def _unwritable(path: Path, parent: Path, is_folder: bool) -> str:
+    """Why no file, or no folder, can be written there; empty where one can."""
+    if is_folder:
+        return "this is no folder" if path.exists() and not path.is_dir() else ""
+    if path.is_dir():
+        return "this is a folder"
+    if not parent.is_dir():
+        return f"{parent} is not a folder"
+    return "" if os.access(path if path.exists() else parent, os.W_OK) else "it cannot be written"
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        # The argument is a long text, not a path.
+        return False
+
+
+class _Main(Parser):
+    """The whole command line: its help lists the commands in groups."""
+
+    def format_help(self) -> str:
+        lines = [f"usage: {PROGRAM} [--help | --version] COMMAND ...", "", TITLE]
+        for group, words in commands.GROUPS.items():
+            lines += ["", group, *(f"  {word.name:{_WIDTH}} {word.help}" for word in words)]
+        lines += ["", "environment", *(f"  {name:15} {text}" for name, text in ENVIRONMENT)]
+        lines += [
+            "",
+            f"{PROGRAM} help COMMAND shows the options of a command.",
+            "Exit status: 0 pass, 1 fail, 125 cannot judge, 128 and above: the lab is broken",
+            "or misused.",
+        ]
+        return "\n".join((*lines, ""))
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(PROGRAM, version())
+        parser.exit()
+
+
+def version() -> str:
+    """The version in pyproject.toml: blklab runs from its checkout."""
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    return text.partition('\nversion = "')[2].partition('"')[0]
+
+
+def build_parser(wanted: Sequence[str] | None = None) -> Parser:
+    """The parser of a command line; only the modules of commands named in ``wanted`` are imported (None: all)."""
+    parser = _Main(prog=PROGRAM, description=TITLE)
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    groups = (word for words in commands.GROUPS.values() for word in words)
+    _add_words(parser, (*groups, commands.HELP), wanted)
+    return parser
+
+
+def _add_words(
+    parser: argparse.ArgumentParser, words: Iterable[CommandWord], wanted: Sequence[str] | None, before: str = ""
+) -> None:
+    rows = parser.add_subparsers(dest="word", metavar="COMMAND", required=True, parser_class=Parser)
+    for word in words:
+        described = rows.add_parser(word.name, help=word.help, description=f"{word.help[0].upper()}{word.help[1:]}.")
+        if word.words:
+            _add_words(described, word.words, wanted, f"{before}{word.name} ")
+        elif wanted is None or word.name in wanted:
+            described.take(commands.load(before + word.name))

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab judge`` and ``blklab report``, and what ``blklab run`` prints and writes of a verdict."""
+
+import json
+import sys
+import webbrowser
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.base.checkout import results_root
+from harness.base.files import write_atomic
+from harness.commands.options import RUN, tell
+from harness.commands.parser import REPORT_FILE, RUN_FILE, Argument, Command, OneOf, flag, option
+from harness.judge.verdict import Verdict, verdict_document
+from harness.limits.bottleneck import Bottleneck
+from harness.record.judging import explain_run, judge_run, rejudge
+from harness.record.matrices import load_matrix
+from harness.record.store import RunFolder, Store, load_run
+from harness.report.method import Effort, Surroundings
+from harness.report.terminal.printing import console_of
+from harness.report.terminal.run import Detail, print_verdict
+from harness.studies.calibration import note
+from lab.base.errors import EXIT_PASS, Misuse
+from lab.base.reading import real
+from lab.yaml.strict import shown_path
+
+STDOUT = "-"
+FORMATS = {
+    "junit": "JUnit XML",
+    "ktap": "KTAP version 1",
+    "kcidb": "kcidb JSON, schema 5.3",
+    "csv": "CSV with a row per figure",
+}
+
+
+def _detail(short: str, long: str, detail: Detail, text: str) -> Argument:
+    return option(short, long, dest="detail", action="store_const", const=detail, default=Detail.NORMAL, help=text)
+
+
+EXPORTS: tuple[Argument | OneOf, ...] = (
+    OneOf(
+        (
+            _detail("-v", "--verbose", Detail.FULL, "print every arm, figure and bottleneck"),
+            _detail("-q", "--quiet", Detail.BRIEF, "print one line"),
+            flag("--json", "print verdict.json instead of the report"),
+        )
+    ),
+    *(
+        option(f"--{name}", metavar="FILE", help=f"also write {title}; - is standard output")
+        for name, title in FORMATS.items()
+    ),
+)
+"""Their values are the arguments of ``Exports.of``."""
+
+
+@dataclass(frozen=True)
+class Exports:
+    """How a verdict is printed, and where it is written too: a file, or - for standard output, for each format."""
+
+    detail: Detail
+    json: bool
+    files: Mapping[str, str]
+
+    @classmethod
+    def of(cls, detail: Detail, json: bool, **files: str | None) -> "Exports":
+        """Raises Misuse where several things would go to standard output."""
+        exports = cls(detail, json, {name: file for name, file in files.items() if file is not None})
+        if [*exports.files.values()].count(STDOUT) + json > 1:
+            raise Misuse("only one format can go to standard output", remedy="name files for the others")
+        return exports
+
+    def show(self, run: RunFolder, verdict: Verdict) -> None:
+        """Print the report (on standard error when a format goes to standard output) or, with --json, the verdict.
+
+        Then write each format. Raises LabBroken when a file cannot be written.
+        """
+        if self.json:
+            print(json.dumps(verdict_document(verdict), indent=2))
+        else:
+            print_run(console_of(stderr=STDOUT in self.files.values()), run, verdict, self.detail)
+        for name, file in self.files.items():
+            text = _text(name, run, verdict)
+            if file == STDOUT:
+                sys.stdout.write(text)
+            else:
+                write_atomic(Path(file), text.encode())
+
+
+def _text(name: str, run: RunFolder, verdict: Verdict) -> str:
+    """The verdict in one of ``FORMATS``; a run that exports nothing does not import them."""
+    from harness.report.exports import csv_table, exported, junit_xml, ktap  # noqa: PLC0415
+    from harness.report.kcidb import kcidb_json  # noqa: PLC0415
+
+    texts = {"junit": junit_xml, "ktap": ktap, "kcidb": kcidb_json, "csv": csv_table}
+    return texts[name](exported(run, verdict))
+
+
+def print_run(console: Console, run: RunFolder, verdict: Verdict, detail: Detail = Detail.NORMAL) -> None:
+    """Write the report of a run from its artefacts."""
+    print_verdict(console, run.scenario, verdict, surroundings(run), detail)
+
+
+def surroundings(run: RunFolder) -> Surroundings:
+    """What a report of the run needs besides its figures."""
+    limits = tuple(limit for limit in explain_run(run) if isinstance(limit, Bottleneck))
+    models = note(run.path.parent.parent, run) if run.facts.rule is None else ""
+    return Surroundings(run.facts, _effort(run), shown_path(run.path), models, limits)
+
+
+def _effort(run: RunFolder) -> Effort:
+    records = [record for _, record in run.boots()]
+    phases: Counter[str] = Counter()
+    for record in records:
+        phases.update(record.wall)
+    return Effort(len(records), run.elapsed(), dict(phases))
+
+
+def _judge(*, run: Path, detail: Detail, json: bool, **files: str | None) -> int:
+    exports = Exports.of(detail, json, **files)
+    rejudged = rejudge(run)
+    exports.show(rejudged.run, rejudged.verdict)
+    if not rejudged.before:
+        tell("this run has no stored verdict")
+    elif not rejudged.differences:
+        tell("the stored verdict is identical" + ("" if rejudged.worded else " (its sentences are another version's)"))
+    for difference in rejudged.differences:
+        tell(f"verdict.json: {difference}")
+    return rejudged.exit_code
+
+
+def _report(*, folder: Path | None, out: Path | None, open: bool) -> int:
+    shown = real(folder or results_root(None))
+    target = out or shown / REPORT_FILE
+    if not target.parent.is_dir():
+        raise Misuse(f"{target.parent} is not a folder", remedy="name a folder that holds runs, or --out FILE")
+    write_atomic(target, _page(shown).encode())
+    print(target)
+    if open and not webbrowser.open(target.resolve().as_uri()):
+        tell("no browser is known here: name one in BROWSER, or open the page above")
+    return EXIT_PASS
+
+
+def _page(folder: Path) -> str:
+    """The HTML of a run, a matrix, a scenario's runs or all results; ``run`` and ``judge`` do not import it."""
+    from harness.report.page import run_page  # noqa: PLC0415
+    from harness.studies.overview.collection import newest, of_matrix, of_runs  # noqa: PLC0415
+    from harness.studies.overview.set import set_page  # noqa: PLC0415
+
+    if (folder / RUN_FILE).is_file():
+        run = load_run(folder)
+        return run_page(run, judge_run(run), surroundings(run))
+    if (folder / "matrix.json").is_file():
+        return set_page(of_matrix(folder.parent.parent, load_matrix(folder).record))
+    if Store(folder.parent).runs(folder.name):
+        return set_page(of_runs(Store(folder.parent), folder.name))
+    return set_page(newest(Store(folder), tell))
+
+
+COMMANDS = {
+    "judge": Command(_judge, (RUN, *EXPORTS)),
+    "report": Command(
+        _report,
+        (
+            option(
+                "folder",
+                nargs="?",
+                type=Path,
+                help="a run (results/NAME/latest), a matrix (results/matrix/latest), a scenario's runs (results/NAME)"
+                " or a results folder (default: results/)",
+            ),
+            option("--out", type=Path, metavar="FILE", help="the page (default: report.html in that folder)"),
+            flag("--open", "open the page in the browser"),
+        ),
+    ),
+}
