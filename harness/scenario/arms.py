@@ -14,7 +14,7 @@ from lab.topology.load import read_topology
 from lab.topology.model import EMULATED, SCSI, Topology
 from lab.topology.settings import apply_setting, apply_try
 from lab.yaml.fields import Row, mapping_values
-from lab.yaml.strict import Map, Node, Scalar, names
+from lab.yaml.strict import Node, Scalar, names
 
 _QUEUE_PREFIX = "queue."
 _ELEVATOR_REQUESTS = 2048
@@ -61,7 +61,8 @@ class _Topologies:
         node = entry.value
         key = node.text if isinstance(node, Scalar) else str(node.mark)
         if key not in self._read:
-            self._read[key] = self._on_clock(self._load(arm, node), arm, node)
+            ref = arm.get("topology") if arm.entry("topology") else self._row.get("topology")
+            self._read[key] = self._on_clock(self._load(ref, arm, node) if ref else None, arm, node)
         return self._read[key]
 
     def _on_clock(self, topology: Topology | None, arm: Row, node: Node) -> Topology | None:
@@ -83,10 +84,9 @@ class _Topologies:
         )
         return None
 
-    def _load(self, arm: Row, node: Node) -> Topology | None:
-        ref = node if isinstance(node, Map) else schema.TOPOLOGY.kind.read(arm.problems, "topology", node)
+    def _load(self, ref: str | Row, arm: Row, node: Node) -> Topology | None:
         try:
-            return read_topology(ref, near=self._near, problems=arm.problems) if ref else None
+            return read_topology(ref, near=self._near, problems=arm.problems)
         except Misuse as error:
             arm.problems.add(node.mark, f"topology: {error.message}", error.remedy)
             return None

@@ -111,7 +111,6 @@ def _read(node: strict.Node, path: Path, search: Path, problems: strict.Problems
         **read_judged(row, known),
         "windows": windows,
     }
-    row.get("schema")
     if problems.found or name is None or values["title"] is None:
         return None
     scenario = Scenario(path=path, digest="", **values)

@@ -30,24 +30,29 @@ def load_topology(ref: str | Node, *, near: Path) -> Topology:
     Raises InputErrors with all mistakes, Misuse if there is no such file.
     """
     problems = Problems()
-    topology = read_topology(ref, near=near, problems=problems)
+    given = ref if isinstance(ref, str) else TOPOLOGY_RECORD.read(problems, "topology", ref)
+    topology = read_topology(given, near=near, problems=problems) if given else None
     problems.raise_if_any()
     if topology is None:
         raise Misuse("the topology cannot be read", remedy="report this as a bug in blklab")
     return topology
 
 
-def read_topology(ref: str | Node, *, near: Path, problems: Problems) -> Topology | None:
-    """As ``load_topology``, with the mistakes added to ``problems``. Raises Misuse if there is no such file."""
-    if not isinstance(ref, str):
-        return _read(ref, "inline", "inline", problems)
+def read_topology(ref: str | Row, *, near: Path, problems: Problems) -> Topology | None:
+    """As ``load_topology``, also of a mapping in another file, with the mistakes added to ``problems``.
+
+    Raises Misuse if there is no such file.
+    """
+    if isinstance(ref, Row):
+        return _read(ref, "inline", "inline")
     path = find_topology(ref, near=near)
     shown = shown_path(path)
     node = parse(read_bytes(path, "topology"), shown, problems)
     if isinstance(node, Map) and "topology" not in node.entries:
         problems.add(node.mark, "topology is missing", TOPOLOGY.says)
     in_catalogue = path.parent == CATALOGUE
-    topology = _read(node, path.stem, shown, problems, in_catalogue=in_catalogue)
+    row = TOPOLOGY_RECORD.read(problems, "topology", node)
+    topology = _read(row, path.stem, shown, in_catalogue=in_catalogue) if row else None
     if topology and in_catalogue and topology.name != path.stem and isinstance(node, Map):
         problems.add(node.entries["topology"].value.mark, f"topology: expected {path.stem}, the name of the file")
     return topology
@@ -75,10 +80,8 @@ def find_topology(ref: str, *, near: Path) -> Path:
 Rows = Mapping[str, Row]
 
 
-def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogue: bool = False) -> Topology | None:
-    row = TOPOLOGY_RECORD.read(problems, "topology", node)
-    if row is None:
-        return None
+def _read(row: Row, name: str, source: str, *, in_catalogue: bool = False) -> Topology | None:
+    problems = row.problems
     before = len(problems.found)
     memory, scale = row.get("memory"), row.get("scale")
     sections = ("links", "disks", "enclosures", "hbas", "luns", "stacks")
@@ -96,7 +99,7 @@ def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogu
         link_rows[key].add("", f"link {key}: nothing uses it", remedy, symptom=True)
     title, name, words = row.get("title"), row.get("topology", name), row.get("kernel_words", "")
     origins = read_origins(row, complete=in_catalogue)
-    if len(problems.found) > before or memory is None:
+    if not row.sound or len(problems.found) > before:
         return None
     vm, queue = ({key: str(value) for key, value in row.get(part, {}).items()} for part in ("vm", "queue"))
     topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins, vm, queue)

@@ -257,8 +257,11 @@ class Record:
     def read(self, problems: Problems, label: str, node: Node) -> Any:
         if not isinstance(node, Map):
             return _refuse(problems, label, node, "a mapping", "write key: value lines")
+        before = len(problems.found)
         self._check_keys(problems, label, node)
-        row = Row(problems, node, self)
+        known = ((key, entry, self.field(key)) for key, entry in node.entries.items())
+        values = {key: field.kind.read(problems, key, entry.value) for key, entry, field in known if field}
+        row = Row(problems, node, self, values, sound=len(problems.found) == before)
         return row.build(self.make) if self.make else row
 
     def _check_keys(self, problems: Problems, label: str, node: Map) -> None:
@@ -294,11 +297,16 @@ class Record:
 
 @dataclass(frozen=True)
 class Row:
-    """A mapping whose keys have been checked; values are read key by key."""
+    """A mapping that was read: ``values`` are those of known keys, None for a wrong one.
+
+    ``sound``: no mistake was found in it.
+    """
 
     problems: Problems
     node: Map
     record: Record
+    values: Mapping[str, Any]
+    sound: bool
 
     def entry(self, name: str) -> Entry | None:
         return self.node.entries.get(name)
@@ -313,25 +321,22 @@ class Row:
 
     def get(self, key: str | Field, default: Any = None) -> Any:
         """The field's default, else ``default``, if the key is missing, or its value wrong and reported."""
-        name, field = (key, self.record.field(key)) if isinstance(key, str) else (key.name, key)
-        entry = self.entry(name)
-        value = field.kind.read(self.problems, name, entry.value) if entry and field else None
-        if value is None and field:
+        name = key if isinstance(key, str) else key.name
+        value = self.values.get(name)
+        if value is None and (field := self.record.field(name)):
             value = field.default
         return default if value is None else value
 
-    get_or = get
-
     def given(self, wanted: Iterable[Field]) -> dict[str, Any]:
         """The values of the keys that are there, by the names of the arguments that they become."""
-        there = (field for field in wanted if field.name in self.node.entries)
-        return {field.into or field.name: value for field in there if (value := self.get(field)) is not None}
+        values = ((field, self.values.get(field.name)) for field in wanted)
+        return {field.into or field.name: value for field, value in values if value is not None}
 
     def matches(self) -> Iterator[tuple[str, Entry, Any]]:
         """The keys that match a pattern, with their values; None for a wrong one."""
         for key, entry in self.node.entries.items():
-            if key not in self.record.by_name and (field := self.record.pattern(key)):
-                yield key, entry, field.kind.read(self.problems, key, entry.value)
+            if key in self.values and key not in self.record.by_name:
+                yield key, entry, self.values[key]
 
     def build(self, make: Callable[..., T], **others: Any) -> T | None:
         """``make`` with all values that are there, and with ``others``.

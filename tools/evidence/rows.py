@@ -244,7 +244,7 @@ def load_out_of_scope(search: Path) -> tuple[tuple[str, str, str], ...]:
 
 
 def _out_of_scope(row: Row) -> tuple[str, str, str]:
-    return row.get_or(schema.THAT, ""), row.get_or(schema.LINK, ""), row.get_or(schema.BECAUSE, "")
+    return row.get(schema.THAT, ""), row.get(schema.LINK, ""), row.get(schema.BECAUSE, "")
 
 
 def _read_files(search: Path, read: Callable[[Row], Sequence[T | None]]) -> tuple[T, ...]:
@@ -269,21 +269,21 @@ def _read_row(row: Row, known: Mapping[str, Path], scenario_of: Callable[[str], 
     names = names_of(scenario)
     ratio, figure = (parsed(row, field, lambda text: parse_ratio(text, names)) for field in (schema.RATIO, _FIGURE))
     expect, bad_on = parsed(row, schema.EXPECT, parse_bound), _ranges(row)
-    mutant, published, decision = row.get_or(schema.MUTANT, ""), row.get(_PUBLISHED), row.get_or(_DECISION, "")
+    mutant, published, decision = row.get(schema.MUTANT, ""), row.get(_PUBLISHED), row.get(_DECISION, "")
     if published is not None and (row.entry(_FIGURE.name) is None or not (mutant or bad_on or decision)):
         row.problems.add(row.place(_PUBLISHED.name), "published: needs a figure, and a bad side or a decision")
     if decision and (mutant or bad_on):
         row.problems.add(row.place(_DECISION.name), "decision: with one, no kernel is bad (remove bad_on and mutant)")
     if name is None or that is None or link is None or ratio is None or expect is None:
         return None
-    more = {"bad_on": bad_on, "also": tuple(row.get_or(_ALSO, [])), "link": link, "decision": decision}
-    more |= {"figure": figure, "published": published, "because": row.get_or(schema.BECAUSE_OFF, ""), "mutant": mutant}
-    side = RowSide(row.get_or(_MUTANT_IS, RowSide.BAD))
+    more = {"bad_on": bad_on, "also": tuple(row.get(_ALSO, [])), "link": link, "decision": decision}
+    more |= {"figure": figure, "published": published, "because": row.get(schema.BECAUSE_OFF, ""), "mutant": mutant}
+    side = RowSide(row.get(_MUTANT_IS, RowSide.BAD))
     return EvidenceRow(Topic.ZOO, name, that, scenario, ratio, expect, mutant_is=side, **more)
 
 
 def _ranges(row: Row) -> tuple[str, ...]:
-    ranges = tuple(row.get_or(_BAD_ON, []))
+    ranges = tuple(row.get(_BAD_ON, []))
     for kernels in ranges:
         try:
             parse_range(kernels)
