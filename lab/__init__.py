@@ -11,6 +11,7 @@ native     the C programs and libraries, built and cached
 session    prepare and run a boot; observers: plugins that count in it; symbols: where its kernel's functions are;
            kit: repeat it without blklab; warm: snapshots of guests that wait for their job
 shell      a guest to log in to
+doctor     what this host offers and lacks
 guest      payload and steps only
 qemu       probe, clock and kvm only: what this host's QEMU is and can do
 realise    recipe, capability, in_qemu.hardware and in_qemu.inventory only: what a topology requires and what it shows

@@ -66,27 +66,23 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
 HELP = CommandWord("help", "show the help of a command or a completion script")
 
 
-def load(name: str) -> "Command":  # noqa: PLR0912
+def load(name: str) -> "Command":
     """The command of that name, such as ``run`` or ``store index``."""
     match name:
         case "capture" | "draft":
             from harness.commands.intake import COMMANDS
         case "run":
             from harness.commands.run import COMMANDS
-        case "matrix":
+        case "matrix" | "timeline":
             from harness.commands.matrix import COMMANDS
-        case "timeline":
-            from harness.commands.timeline import COMMANDS
         case "bisect":
             from harness.commands.bisect import COMMANDS
         case "patch":
             from harness.commands.patch import COMMANDS
         case "judge" | "report":
             from harness.commands.verdict import COMMANDS
-        case "explain":
+        case "explain" | "profile" | "sharing":
             from harness.commands.explain import COMMANDS
-        case "profile" | "sharing":
-            from harness.commands.counts import COMMANDS
         case "compare":
             from harness.commands.compare import COMMANDS
         case "list" | "show" | "help":

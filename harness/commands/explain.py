@@ -1,28 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab explain``: what limits each load of a run, from its raw files, and a proof by more boots."""
+"""``blklab explain``, ``profile`` and ``sharing``: what limits a load, what it executes, what its CPUs share."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 
+from harness.base.checkout import results_root
+from harness.base.files import write_atomic, writing
 from harness.commands.boots import kernel_again, lab_of_host, watched
-from harness.commands.options import JOBS, RUN, SEEDS, tell
-from harness.commands.parser import Command, option
+from harness.commands.options import JOBS, RESULTS, RUN, SEEDS, number, tell
+from harness.commands.parser import Argument, Command, flag, option
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import ElementKind
-from harness.profile.mail import most_expensive
-from harness.profile.model import BLIND
-from harness.profile.recorded import ProfiledCell, recorded_profile
+from harness.profile.differential import differential
+from harness.profile.formats import write_profiles
+from harness.profile.lines import Side, code_of, lines_text, listed_functions
+from harness.profile.mail import differential_lines, function_lines, most_expensive, profile_lines
+from harness.profile.model import BLIND, Profile
+from harness.profile.recorded import ProfiledCell, chosen_cell, parse_cell, profiles_of_runs, recorded_profile
 from harness.record.judging import Unexplained, explain_run
+from harness.record.pairing import pairs, side
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, proof_table, sentences
 from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench, turns_of_host
-from harness.sharing.recorded import window_of_cell
+from harness.sharing import text as sharing
+from harness.sharing.page import sharing_page
+from harness.sharing.recorded import figures_by_turn, window_of_cell, with_fields
 from harness.sharing.scaling import MODEL, scaling_sentence
 from harness.studies.proof import prove
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
+from lab.kernels.lines import Wanted, source_lines, source_of
+from lab.kernels.model import Kernel
+from lab.session import Lab
 
 _ALL = ""
 _FUNCTIONS = 5
@@ -38,7 +51,7 @@ def _explain(*, run: Path, prove: str | None, seeds: int, jobs: int) -> int:
         raise CannotJudge(f"{run} cannot be explained{why}", remedy="run the scenario again")
     console = console_of()
     if prove is not None:
-        return _prove(console, folder, _chosen(bottlenecks, prove), seeds, jobs)
+        return _prove(console, folder, _named(bottlenecks, prove), seeds, jobs)
     console.print(f"{folder.facts.scenario} on Linux {folder.facts.kernel.release}\n")
     console.print(bottleneck_table(bottlenecks))
     console.print()
@@ -84,7 +97,7 @@ def _scaling(run: RunFolder, bottlenecks: Sequence[Bottleneck]) -> Iterator[str]
         yield f"{cell.arm}.{cell.load}: {says}"
 
 
-def _chosen(bottlenecks: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
+def _named(bottlenecks: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
     named = [bottleneck for bottleneck in bottlenecks if bottleneck.binding]
     chosen = [bottleneck for bottleneck in named if wanted in (_ALL, f"{bottleneck.arm}.{bottleneck.load}")]
     if not chosen:
@@ -107,6 +120,166 @@ def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], seeds
     return max(codes)
 
 
+def _profile(
+    *,
+    run: str,
+    further: Sequence[str],
+    seed: int,
+    scenario: str | None,
+    lines: bool,
+    results: str | None,
+    function: str | None,
+    out: Path | None,
+) -> int:
+    runs, cells = _sides(run, further, results_root(results), scenario)
+    chosen = parse_cell(runs[0], cells[0], seed) if cells else chosen_cell(runs, seed)
+    lab, kernels = lab_of_host(), [kernel_again(each) for each in runs]
+    profiles = profiles_of_runs(lab, runs, chosen, kernels, tell)
+    by_line = _source_lines(lab, profiles, kernels, function) if lines else []
+    if function:
+        shown = function_lines(profiles, function)
+    else:
+        shown = differential_lines(differential(*profiles)) if profiles[1:] else profile_lines(profiles[0])
+    print("\n".join([*shown, *([""] if by_line else []), *by_line]))
+    if out:
+        paths = write_profiles(out, profiles, by_line=by_line)
+        tell(f"wrote {', '.join(path.name for path in paths)} to {out}")
+    return EXIT_PASS
+
+
+def _source_lines(lab: Lab, profiles: Sequence[Profile], kernels: Sequence[Kernel], function: str | None) -> list[str]:
+    functions = listed_functions(profiles, function)
+    sides = []
+    for profile, kernel in zip(profiles, kernels, strict=True):
+        codes = code_of(profile, [(listed.owner, listed.name) for listed in functions])
+        wanted = [Wanted(code.owner, code.name, code.counts) for code in codes]
+        lines = source_lines(kernel, source_of(kernel, lab.cache, tell), wanted, lab.cache, tell=tell)
+        sides.append(Side(profile, dict(zip(codes, lines, strict=True))))
+    return list(lines_text(sides, functions))
+
+
+def _sharing(
+    *,
+    run: str,
+    further: Sequence[str],
+    seed: int,
+    scenario: str | None,
+    lines: bool,
+    results: str | None,
+    json: bool,
+    out: Path | None,
+) -> int:
+    runs, named = _sides(run, further, results_root(results), scenario, most_cells=2)
+    if len(named) > 1 and len(runs) > 1:
+        raise Misuse("two runs and two cells", remedy="compare two runs, or two cells of one run")
+    lab = lab_of_host()
+    cells = [parse_cell(runs[0], cell, seed) for cell in named] or [_first_cell(runs[0], seed)]
+    kernels = [kernel_again(each) for each in runs]
+    windows = [
+        [window_of_cell(lab, each, kernel, cell, tell) for cell in cells]
+        for each, kernel in zip(runs, kernels, strict=True)
+    ]
+    bare = [window for of_run in windows for window in of_run]
+    moved = [place for place, *_ in sharing.differences(*bare)[: sharing.LINES]] if len(bare) > 1 else []
+    described = [
+        window
+        for of_run, kernel in zip(windows, kernels, strict=True)
+        for window in with_fields(lab.cache, kernel, of_run, tell, moved, lines=lines)
+    ]
+    if len(described) == 1:
+        shown = sharing.window_lines(described[0], turns=figures_by_turn(runs[0], cells[0]))
+    else:
+        shown = sharing.differential_lines(described[0], described[1])
+    document = _json([asdict(window, dict_factory=_without_empty) for window in described])
+    print(document if json else "\n".join(shown))
+    if out:
+        texts = {
+            "sharing.txt": "\n".join((*shown, "")),
+            "sharing.json": document,
+            "sharing.html": sharing_page(described),
+        }
+        with writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            write_atomic(out / name, text.encode())
+        tell(f"wrote {', '.join(texts)} to {out}")
+    return EXIT_PASS
+
+
+def _json(windows: Sequence[object]) -> str:
+    return json.dumps(windows, indent=1, default=sorted) + "\n"
+
+
+def _without_empty(items: Iterable[tuple[str, object]]) -> dict[str, object]:
+    """The fields of a value, without the names that were not looked for."""
+    return {name: value for name, value in items if value or name not in ("field", "source")}
+
+
+def _first_cell(run: RunFolder, seed: int) -> ProfiledCell:
+    """Raises CannotJudge where no arm has several CPUs."""
+    for arm in run.facts.arms:
+        if run.scenario.arms[arm].topology.processors.several:
+            return ProfiledCell(arm, next(iter(run.scenario.loads)), seed)
+    raise CannotJudge(
+        f"no arm of {run.facts.scenario} has several CPUs", remedy="write machine: {cpus: 4} in its topology"
+    )
+
+
+def _sides(
+    first: str, further: Sequence[str], root: Path, scenario: str | None, most_cells: int = 1
+) -> tuple[list[RunFolder], list[str]]:
+    """The stored runs that ``first`` and a word of ``further`` name, and the cells ARM.LOAD.
+
+    Raises Misuse, CannotJudge.
+    """
+    second = [word for word in further if _is_side(word, root)]
+    cells = [word for word in further if word not in second]
+    if len(second) > 1 or len(cells) > most_cells:
+        raise Misuse(f"{' '.join(further)}: too many runs or cells", remedy="RUN [NEW] [ARM.LOAD]")
+    before = side(first, root)
+    if second:
+        sides = [list(pair) for pair in pairs(before, side(second[0], root)) if scenario in (None, pair[0].scenario)]
+    else:
+        newest = {run.scenario: run for run in before if scenario in (None, run.scenario)}
+        sides = [[run] for run in newest.values()]
+    if len(sides) != 1:
+        names = ", ".join(sorted(runs[0].scenario for runs in sides)) or "none"
+        raise Misuse(f"{first} has runs of several scenarios or of none: {names}", remedy="--scenario NAME chooses one")
+    chosen = [load_run(Path(run.path)) for run in sides[0]]
+    for run in chosen[1:]:
+        if run.scenario.digest != chosen[0].scenario.digest:
+            raise CannotJudge(
+                f"{chosen[0].path.name} and {run.path.name} are of different texts of {run.facts.scenario}",
+                remedy="run both kernels with the present scenario file",
+            )
+    return chosen, cells
+
+
+def _is_side(word: str, root: Path) -> bool:
+    try:
+        side(word, root)
+    except Misuse:
+        return False
+    return True
+
+
+def _options(cells: str) -> tuple[Argument, ...]:
+    """Those of both; ``cells`` says which cells are taken without ARM.LOAD."""
+    text = f"a second run to compare with, and the cell (default: {cells})"
+    return (
+        option("run", metavar="RUN", help="folder of a run, or a kernel that was measured (debian:6.12, 6.12)"),
+        option("further", nargs="*", metavar="NEW, ARM.LOAD", help=text),
+        option("--seed", type=number(1), default=1, metavar="N", help="the seed (default: 1)"),
+        option("--scenario", metavar="NAME", help="the scenario, where a kernel was measured in several"),
+        flag("--lines", "also lines of source, for kernels that blklab builds"),
+        RESULTS,
+    )
+
+
+def _out(files: str) -> Argument:
+    return option("--out", type=Path, metavar="DIR", help=f"write {files} there")
+
+
 COMMANDS = {
     "explain": Command(
         _explain,
@@ -124,5 +297,21 @@ COMMANDS = {
         ),
         "Exit status with --prove: 0 proven, 1 refuted, 125 cannot be proven.",
         needs={"seeds": ("prove",), "jobs": ("prove",)},
-    )
+    ),
+    "profile": Command(
+        _profile,
+        (
+            *_options("the first, or that whose cpu.per_io differs most"),
+            option("--function", metavar="NAME", help="callers and callees of a function, with counts"),
+            _out("text, page, callgrind, speedscope and folded stacks"),
+        ),
+    ),
+    "sharing": Command(
+        _sharing,
+        (
+            *_options("the first; given twice, two cells of one run are compared"),
+            flag("--json", "print all lines and locks as JSON"),
+            _out("text, JSON and page"),
+        ),
+    ),
 }

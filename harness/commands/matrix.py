@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab matrix``: run scenarios on several kernels; the same command resumes an interrupted matrix."""
+"""``blklab matrix`` and ``blklab timeline``: scenarios on several kernels, and on successive ones."""
 
 import os
 from collections.abc import Sequence
@@ -9,16 +9,34 @@ from pathlib import Path
 
 from harness.base.checkout import results_root
 from harness.commands.boots import (
+    arms_of,
     bench_of,
     chosen_by,
     every_scenario,
+    kernel_of,
     kernels_of,
     print_dry_run,
     refuse_ranges,
     specs,
     watched,
 )
-from harness.commands.options import DASK, DRY_RUN, JOBS, RESULTS, SEEDS, kernel_specs, kernels, tell, words_of
+from harness.commands.options import (
+    ARMS,
+    DASK,
+    DRY_RUN,
+    JOBS,
+    METRIC,
+    RESULTS,
+    SCENARIO,
+    SEEDS,
+    kernel_specs,
+    kernels,
+    metrics_of,
+    number,
+    tell,
+    words_of,
+    write_page,
+)
 from harness.commands.parser import Command, flag, option
 from harness.limits.load import load_scenario
 from harness.matrix.cluster import elsewhere
@@ -31,15 +49,25 @@ from harness.record.store import Store
 from harness.report.terminal.estimate import Estimate
 from harness.report.terminal.matrix import print_matrix
 from harness.report.terminal.printing import console_of
+from harness.run.plan import expand as cells
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
-from lab.base.errors import CannotJudge, LabBroken, Misuse
+from harness.studies.overview.collection import of_sweeps
+from harness.studies.overview.set import set_page
+from harness.studies.timeline.lines import METRICS
+from harness.studies.timeline.measure import STEP, timeline
+from harness.studies.timeline.sweep import Sweeper, sweep
+from harness.studies.timeline.text import text
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, LabBroken, Misuse
 from lab.kernels.debian import expand
 from lab.kernels.git import commit_of, is_repository
 from lab.kernels.resolve import check, resolve
+from lab.session import ready_qemu
 from lab.yaml.strict import shown_path
 
 KERNELS = "debian:5.10 debian:6.1 debian:6.12 debian:7.2"
+SERIES = "debian:5.10 .. debian:7.3"
 _WHOLE = (1, 1)
 
 
@@ -128,6 +156,38 @@ def _print(folder: MatrixFolder) -> int:
     return folder.record.exit_code
 
 
+def _timeline(
+    *,
+    scenario: Sequence[str],
+    kernels: Sequence[str] | None,
+    seeds: int | None,
+    arms: Sequence[str],
+    metrics: Sequence[str],
+    step: int,
+    jobs: int,
+    out: Path | None,
+    results: str | None,
+) -> int:
+    figures = metrics_of(metrics, METRICS)
+    scenarios = [load_scenario(name) for name in scenario]
+    arms_by_scenario = [arms_of(arms, each, scenarios) for each in scenarios]
+    for each, own in zip(scenarios, arms_by_scenario, strict=True):
+        cells(each, seeds, own or None)
+    ready_qemu(Cache.default(), tell)
+    named = specs(kernels or [SERIES], Cache.default())
+    bench = bench_of(results, jobs)
+    timelines = [
+        timeline(Sweeper(bench, kernel_of, seeds, own), sweep(each, named), figures, tell, step)
+        for each, own in zip(scenarios, arms_by_scenario, strict=True)
+    ]
+    report = "\n".join(map(text, timelines))
+    print(report, end="")
+    if out:
+        head = report.partition("\n\n")[0].replace("\n", ". ")
+        write_page(out, set_page(of_sweeps(bench.store.root, [each.sweep for each in timelines], head)))
+    return EXIT_CANNOT_JUDGE if any(len(each.sweep.points) < 2 for each in timelines) else EXIT_PASS  # noqa: PLR2004
+
+
 COMMANDS = {
     "matrix": Command(
         _matrix,
@@ -158,5 +218,25 @@ COMMANDS = {
             "merge": ("scenarios", "changed", "kernels", "seeds", "shard", "dask", "jobs", "refresh", "dry_run"),
             "changed": ("scenarios",),
         },
-    )
+    ),
+    "timeline": Command(
+        _timeline,
+        (
+            SCENARIO.but(nargs="+"),
+            kernels(SERIES),
+            SEEDS,
+            ARMS,
+            METRIC.but(help=f"figures besides the claims (may be repeated; default: {', '.join(METRICS)})"),
+            option(
+                "--step",
+                type=number(1),
+                default=STEP,
+                metavar="N",
+                help=f"measure every Nth kernel first (default: {STEP}; 1: all)",
+            ),
+            JOBS,
+            option("--out", type=Path, metavar="FILE", help="also write one HTML page of all claims and kernels"),
+            RESULTS,
+        ),
+    ),
 }

@@ -11,7 +11,7 @@ import pytest
 
 from harness.cli import main
 from harness.commands import GROUPS
-from harness.commands.completion import VALUES
+from harness.commands.catalogue import VALUES
 from lab.base.cache import Cache
 from lab.kernels import store
 from lab.packages.store import Pin, Pinned, write_pin

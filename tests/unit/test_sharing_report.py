@@ -241,11 +241,11 @@ def test_the_fields_of_each_run_come_from_its_own_kernel(
         raise CannotJudge(f"{kernel} is packaged", remedy="build it")
 
     for name, value in {
-        "commands.counts.lab_of_host": lambda: SimpleNamespace(cache=None),
-        "commands.counts._chosen": lambda first, further, *_, **__: ([first, *further], []),
-        "commands.counts._first_cell": lambda run, seed: run,
-        "commands.counts.window_of_cell": lambda lab, run, *_: window(),
-        "commands.counts.kernel_again": lambda run: run,
+        "commands.explain.lab_of_host": lambda: SimpleNamespace(cache=None),
+        "commands.explain._sides": lambda first, further, *_, **__: ([first, *further], []),
+        "commands.explain._first_cell": lambda run, seed: run,
+        "commands.explain.window_of_cell": lambda lab, run, *_: window(),
+        "commands.explain.kernel_again": lambda run: run,
         "sharing.recorded.LINES": 1,
         "sharing.recorded.source_of": source_of,
         "sharing.recorded.source_lines": lambda kernel, source, wanted, cache, **_: [
