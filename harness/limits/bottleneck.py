@@ -25,7 +25,7 @@ from harness.scenario.model import Arm, Load
 from lab.base.errors import Misuse
 from lab.topology.limits import refusals
 from lab.topology.model import Hba, Stack, Topology
-from lab.topology.origins import multiplied
+from lab.topology.parameters import multiplied
 from lab.topology.ranges import in_ranges
 
 PRECEDENCE = (

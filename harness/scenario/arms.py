@@ -12,7 +12,7 @@ from lab.topology.emulated import emulated
 from lab.topology.limits import refusals
 from lab.topology.load import read_topology
 from lab.topology.model import EMULATED, SCSI, Topology
-from lab.topology.settings import apply_setting, apply_try
+from lab.topology.parameters import apply_setting, apply_try
 from lab.yaml.fields import Row, mapping_values
 from lab.yaml.strict import Node, Scalar, names
 

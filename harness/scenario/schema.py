@@ -11,8 +11,8 @@ from harness.scenario.timing import Clock
 from lab.guest.steps.device import FAULTS, LOSE_DISK
 from lab.kernels.release import RANGE_PATTERN
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
+from lab.topology.parameters import setting_fields, tried_fields
 from lab.topology.ranges import NameRange
-from lab.topology.settings import setting_fields, tried_fields
 from lab.yaml.fields import (
     NAME,
     Choice,

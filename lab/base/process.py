@@ -2,7 +2,7 @@
 """Every process that blklab starts on the host; no other module imports subprocess.
 
 ``run`` waits for the end and captures the output, ``attend`` leaves the terminal to the program,
-``launch`` starts a program that cannot outlive this process.
+``launch`` starts a program that cannot outlive this process. ``progress`` tells how far a long step is.
 """
 
 import os
@@ -11,13 +11,16 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from lab.base import launcher
 from lab.base.errors import LabBroken
+from lab.base.units import Tell
 
 _LAST_WORDS = 2000
 _LAUNCH_SECONDS = 30.0
@@ -178,3 +181,34 @@ def _manner(returncode: int) -> str:
         return f"killed by {signal.Signals(-returncode).name}"
     except ValueError:
         return f"killed by signal {-returncode}"
+
+
+_EVERY = 5.0  # seconds between two lines: a short step prints none
+_MINUTE = 60
+
+
+@contextmanager
+def progress(tell: Tell, line: Callable[[float], str], every: float = _EVERY) -> Iterator[None]:
+    """Tell ``line(SECONDS)`` at intervals while the block runs, with the seconds since it began."""
+    ended = threading.Event()
+    began = time.monotonic()
+
+    def watch() -> None:
+        while not ended.wait(every):
+            tell(line(time.monotonic() - began))
+
+    watcher = threading.Thread(target=watch, name="progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def time_left(done: float, total: float, seconds: float) -> str:
+    """``, about 40 s left``: what the rest takes at the speed so far; empty where nothing is done, or all of it."""
+    if not 0 < done < total:
+        return ""
+    left = seconds * (total - done) / done
+    return f", about {left:.0f} s left" if left < 2 * _MINUTE else f", about {left / _MINUTE:.0f} min left"

@@ -14,8 +14,7 @@ from lab.base import host
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.host import compiler_version
-from lab.base.process import run
-from lab.base.progress import progress, time_left
+from lab.base.process import progress, run, time_left
 from lab.base.reading import real
 from lab.base.units import Tell
 from lab.kernels import kconfig

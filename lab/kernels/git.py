@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.base.process import Finished, run
-from lab.base.progress import progress, time_left
+from lab.base.process import Finished, progress, run, time_left
 from lab.base.reading import real
 from lab.base.units import Tell
 from lab.packages.apt import BOUND

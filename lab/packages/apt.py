@@ -18,8 +18,7 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.digest import digest_bytes, digest_file
 from lab.base.errors import CannotJudge, LabBroken
-from lab.base.process import run
-from lab.base.progress import progress, time_left
+from lab.base.process import progress, run, time_left
 from lab.base.units import Tell, silent
 from lab.packages.sources import Distribution, archive_variable, paragraphs
 

@@ -11,8 +11,7 @@ from lab.base.errors import Misuse
 from lab.topology.fields import ATTRIBUTES, STACK_SETTINGS, THROUGHPUT, TOPOLOGY, TOPOLOGY_RECORD
 from lab.topology.limits import refusals
 from lab.topology.model import Disk, Enclosure, Hba, Link, Lun, Processors, Stack, StackKind, Topology, build_order
-from lab.topology.origins import read_origins
-from lab.topology.settings import SCALED, scaled
+from lab.topology.parameters import SCALED, read_origins, scaled
 from lab.yaml.fields import NAME, Row
 from lab.yaml.strict import Map, Node, Problems, names, nearest, parse, read_bytes, shown_path
 

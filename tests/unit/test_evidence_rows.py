@@ -16,7 +16,7 @@ from lab.base.errors import InputErrors, Misuse
 from lab.kernels.mutants import catalogue
 from lab.topology.load import load_topology
 from lab.topology.model import Origin, Topology
-from lab.topology.origins import multiplied
+from lab.topology.parameters import multiplied
 from tests.unit.analysis_samples import SHARE, claim, scenario
 from tests.unit.scenario_text import GOOD, load
 from tests.unit.test_topology_language import J4400

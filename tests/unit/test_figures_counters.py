@@ -19,7 +19,7 @@ from harness.scenario.registry import FIGURES, GUEST, IDLE, PER_IO, Source, figu
 from lab.guest.steps.setting import Try
 from lab.realise.stacks import steps
 from lab.topology.model import Stack, StackKind
-from lab.topology.settings import apply_try
+from lab.topology.parameters import apply_try
 from tests.unit.analysis_samples import SOLO, TOGETHER, load, null_topology, role
 from tests.unit.store_samples import files, fio_result, record, sampled
 

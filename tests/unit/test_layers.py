@@ -25,7 +25,7 @@ from lab.session import GuestLoad, Job, guest_steps
 from lab.topology.limits import refusals
 from lab.topology.load import load_topology
 from lab.topology.model import Driver, Topology
-from lab.topology.settings import apply_setting
+from lab.topology.parameters import apply_setting
 from tests.unit.payload_samples import SMALL_PROGRAM, kernel, lay_out
 from tests.unit.test_topology_load import mistakes
 

@@ -15,7 +15,7 @@ from lab.realise.recipe import devices, watches
 from lab.topology.limits import refusals
 from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import Link, Topology
-from lab.topology.settings import apply_setting
+from lab.topology.parameters import apply_setting
 from tests.unit.test_topology_load import mistakes
 
 TWO_PATHS = """\

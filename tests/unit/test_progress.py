@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from lab.base.progress import progress, time_left
+from lab.base.process import progress, time_left
 
 
 @pytest.mark.parametrize(

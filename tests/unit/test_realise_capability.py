@@ -9,7 +9,7 @@ from lab.kernels.model import Kernel
 from lab.realise.capability import REQUIRED_OPTIONS, missing
 from lab.topology.load import load_topology
 from lab.topology.model import Topology
-from lab.topology.settings import apply_setting
+from lab.topology.parameters import apply_setting
 from tests.unit.payload_samples import kernel
 
 PARAMETERS = {

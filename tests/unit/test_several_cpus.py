@@ -26,7 +26,7 @@ from lab.realise.in_qemu.places import memory_words
 from lab.session import Lab, PreparedJob, _machine, unmet
 from lab.symbols import names_file, read_kallsyms, with_line_names
 from lab.topology.model import Processors
-from lab.topology.settings import apply_setting
+from lab.topology.parameters import apply_setting
 from tests.unit.payload_samples import kernel
 from tests.unit.scenario_text import GOOD, RIG, load
 from tests.unit.store_samples import record

@@ -14,8 +14,8 @@ from lab.realise.recipe import devices
 from lab.topology import load as loading
 from lab.topology.load import load_topology
 from lab.topology.model import Link, Origin, Region, StackKind, Topology, Zone, build_order
+from lab.topology.parameters import apply_setting, apply_try
 from lab.topology.ranges import in_ranges, range_names
-from lab.topology.settings import apply_setting, apply_try
 from tests.unit.test_topology_load import mistakes
 
 J4400 = """\

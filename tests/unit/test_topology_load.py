@@ -13,7 +13,7 @@ from lab.topology.fields import DISK_SETTINGS, HBA_SETTINGS, STACK_SETTINGS
 from lab.topology.limits import carries, effective_iops, longest_wait, refusals
 from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import Disk, Driver, Hba, Link, Processors, Region, Stack, Topology
-from lab.topology.settings import apply_setting
+from lab.topology.parameters import apply_setting
 from lab.yaml.fields import Field
 from lab.yaml.strict import Problems, parse
 

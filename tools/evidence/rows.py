@@ -19,7 +19,7 @@ from harness.studies.calibration import CALIBRATION
 from lab.base.errors import InputErrors, Misuse
 from lab.kernels.release import RANGE_PATTERN, RangeError, parse_range
 from lab.topology.limits import refusals
-from lab.topology.origins import multiplied
+from lab.topology.parameters import multiplied
 from lab.yaml.fields import Choice, Field, ListOf, Number, Record, Row, Text, name_text
 from lab.yaml.strict import Broken, Problems, nearest, parse, read_bytes, shown_path
 from tools.command import command
