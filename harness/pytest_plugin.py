@@ -31,8 +31,8 @@ from harness.commands.verdict import print_run
 from harness.judge.claims import XFAIL
 from harness.judge.verdict import Verdict
 from harness.limits.load import load_scenario
+from harness.record.judging import Run
 from harness.report.claims import conclusion
-from harness.run.bench import Run
 from harness.run.plan import Request, run_command
 from harness.scenario.model import Scenario, Status
 from harness.studies.selftest import shortfalls

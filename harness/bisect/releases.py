@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from harness.bisect.notebook import Answer, ClaimSeen, CommitWord, Observation, Question
 from harness.bisect.oracle import claim_seen
 from harness.bisect.report import range_of
+from harness.grid.lines import GridRow, lines
+from harness.grid.measure import Extends
+from harness.grid.timeline import spent
 from harness.judge.cells import Ensemble
 from harness.report.format import plural
 from harness.scenario.model import Scenario, Status
 from harness.scenario.ratio import FIGURE, ExpressionError, names_of, parse_ratio
 from harness.scenario.registry import OF_ROLES
-from harness.studies.timeline.lines import lines
-from harness.studies.timeline.sweep import Extends, Sweep, label
-from harness.studies.timeline.text import spent
 from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import Tell
 from lab.yaml.strict import nearest
@@ -25,12 +25,12 @@ _SHAPE = "ARM.LOAD.ROLE.METRIC, without ROLE where several roles share it: mq-de
 
 @dataclass(frozen=True)
 class Releases:
-    """``answers`` are by the kernel's place in ``sweep.specs``, from the good end to the bad one, as they were asked.
+    """``answers`` are by the kernel's place in ``row``, from the good end to the bad one, as they were asked.
 
     ``good`` and ``bad`` are the places that the first bad release is between or at.
     """
 
-    sweep: Sweep
+    row: GridRow
     question: Question
     seen: Mapping[int, Observation]
     answers: Mapping[int, Answer]
@@ -43,33 +43,32 @@ class Releases:
         return tuple(range(self.good + 1, self.bad))
 
 
-def bisect_releases(sweeper: Extends, ends: Sweep, figure: str, tell: Tell) -> Releases:
-    """``ends.specs`` go from the good kernel to the bad one. ``figure`` (ARM.LOAD.ROLE.METRIC) replaces the claims.
+def bisect_releases(sweeper: Extends, row: GridRow, figure: str, tell: Tell) -> Releases:
+    """``row`` goes from the good kernel to the bad one. ``figure`` (ARM.LOAD.ROLE.METRIC) replaces the claims.
 
     Raises CannotJudge when an end cannot be measured or the ends do not differ, and what ``extended`` raises.
     """
-    good, bad = 0, len(ends.specs) - 1
-    swept = ends
+    good, bad = 0, len(row.cells) - 1
     for place in (good, bad):
-        tell(f"{label(ends.specs[place])}: measuring an end")
-        swept = sweeper.extended(swept, place)
-        if place in swept.missing:
-            raise CannotJudge(f"{ends.specs[place]} cannot be measured: {swept.missing[place]}")
+        tell(f"{row.labels[place]}: measuring an end")
+        row = sweeper.extended(row, place)
+        if place in row.missing:
+            raise CannotJudge(f"{row.cells[place].kernel.spec} cannot be measured: {row.missing[place]}")
     # A kernel counts to the end on whose side of the geometric mean of both its median is.
-    middle = math.sqrt(math.prod(_figure(swept, end, figure).median for end in (good, bad))) if figure else None
-    seen = {place: observed(swept, place, figure, middle) for place in (good, bad)}
+    middle = math.sqrt(math.prod(_figure(row, end, figure).median for end in (good, bad))) if figure else None
+    seen = {place: observed(row, place, figure, middle) for place in (good, bad)}
     question = Question.between(seen[good], seen[bad])
     answers = {place: question.answer(seen[place]) for place in (good, bad)}
     while open_places := [place for place in range(good + 1, bad) if place not in answers]:
         place = open_places[len(open_places) // 2]
-        tell(f"{label(ends.specs[place])}: measuring, {plural(bad - good - 1, 'kernel')} between good and bad")
-        swept = sweeper.extended(swept, place)
-        seen[place] = observed(swept, place, figure, middle)
+        tell(f"{row.labels[place]}: measuring, {plural(bad - good - 1, 'kernel')} between good and bad")
+        row = sweeper.extended(row, place)
+        seen[place] = observed(row, place, figure, middle)
         answers[place] = answer = question.answer(seen[place])
-        tell(f"{label(ends.specs[place])}: {answer.word}" + (f", {answer.reason}" if answer.reason else ""))
+        tell(f"{row.labels[place]}: {answer.word}" + (f", {answer.reason}" if answer.reason else ""))
         good = place if answer.word is CommitWord.GOOD else good
         bad = place if answer.word is CommitWord.BAD else bad
-    return Releases(swept, question, seen, answers, good, bad)
+    return Releases(row, question, seen, answers, good, bad)
 
 
 def demand_figure(scenario: Scenario, figure: str) -> None:
@@ -89,26 +88,26 @@ def demand_figure(scenario: Scenario, figure: str) -> None:
     raise Misuse(f"--figure {figure}: {reason}", remedy=_SHAPE)
 
 
-def observed(swept: Sweep, place: int, figure: str, middle: float | None) -> Observation:
+def observed(row: GridRow, place: int, figure: str, middle: float | None) -> Observation:
     """A kernel's claims; with a ``figure``, that one as a claim that it is on the first end's side of ``middle``."""
-    spec = swept.specs[place]
-    if (point := swept.points.get(place)) is None:
-        return Observation(spec, "", untestable=swept.missing[place])
-    claims = [claim_seen(claim) for claim in point.verdict.claims]
+    spec = row.cells[place].kernel.spec
+    if (run := row.runs.get(place)) is None:
+        return Observation(spec, "", untestable=row.missing[place])
+    claims = [claim_seen(claim) for claim in run.verdict.claims]
     if middle is not None:
-        ensemble, first = _figure(swept, place, figure), _figure(swept, 0, figure)
+        ensemble, first = _figure(row, place, figure), _figure(row, 0, figure)
         status = Status.PASS if (ensemble.median > middle) == (first.median > middle) else Status.FAIL
         values = tuple(value for _, value in sorted(ensemble.values.items()))
         claims = [ClaimSeen(figure, figure, str(status), values)]
-    return Observation(spec, "", tuple(claims), run=point.run)
+    return Observation(spec, "", tuple(claims), run=run.path)
 
 
-def _figure(swept: Sweep, place: int, figure: str) -> Ensemble:
-    known = {f"{line.arm}.{line.name}": line for line in lines(swept, OF_ROLES) if line.arm}
+def _figure(row: GridRow, place: int, figure: str) -> Ensemble:
+    known = {f"{line.arm}.{line.name}": line for line in lines(row, OF_ROLES) if line.arm}
     wanted = known.get(figure)
     if wanted is None or place not in wanted.values:
         raise Misuse(
-            f"{swept.specs[place]} has no figure {figure}{nearest(figure, known)}",
+            f"{row.cells[place].kernel.spec} has no figure {figure}{nearest(figure, known)}",
             remedy=_SHAPE,
         )
     return wanted.values[place]
@@ -119,26 +118,26 @@ def text(releases: Releases, drift: int, go_on: str) -> Iterator[str]:
 
     ``drift`` is how many options of the two configurations differ; ``go_on`` finds the commit, empty without.
     """
-    specs, left = releases.sweep.specs, releases.left
-    width = max(len(label(spec)) for spec in specs)
+    row, left = releases.row, releases.left
+    width = max(map(len, row.labels))
     for place in sorted(releases.answers):
         answer = releases.answers[place]
         shown = ", ".join(map(range_of, releases.question.ratios(releases.seen[place])))
-        yield f"  {label(specs[place]):{width}}  {answer.word:4}  {answer.reason or shown}"
-    good, bad = specs[releases.good], specs[releases.bad]
+        yield f"  {row.labels[place]:{width}}  {answer.word:4}  {answer.reason or shown}"
+    good, bad = (row.labels[place] for place in (releases.good, releases.bad))
     yield ""
     if left:
-        names = ", ".join(label(specs[place]) for place in left)
-        yield f"Not decided: the first bad release is {label(bad)} or one of {names}"
+        names = ", ".join(row.labels[place] for place in left)
+        yield f"Not decided: the first bad release is {bad} or one of {names}"
     else:
-        good_name, bad_name = label(good), label(bad)
-        yield f"{good_name} -> {bad_name}: {good_name} is the last good release, {bad_name} the first bad one"
+        yield f"{good} -> {bad}: {good} is the last good release, {bad} the first bad one"
     before = {claim.that: claim for claim in releases.seen[releases.good].claims}
     for claim in releases.question.ratios(releases.seen[releases.bad]):
         yield f"  {claim.that}: {range_of(before[claim.that])} -> {range_of(claim)}"
-    points = releases.sweep.measured
-    yield f"  {len(points)} of {plural(len(specs), 'kernel')} measured: {spent(points)}"
+    runs = row.runs.values()
+    yield f"  {len(runs)} of {plural(len(row.cells), 'kernel')} measured: {spent(runs)}"
     yield ""
+    good, bad = (row.cells[place].kernel.spec for place in (releases.good, releases.bad))
     yield f"{good} and {bad} are distribution kernels: {plural(drift, 'option')} of their configurations differ too"
     if go_on:
         yield f"the commit: {go_on}"

@@ -19,6 +19,8 @@ from harness.bisect.repository import Repository, demand_repository
 from harness.commands.boots import bench_of, kernel_of, scenario_of, specs, store_of
 from harness.commands.options import ARMS, JOBS, RESULTS, SCENARIO, SEEDS, number, tell, words_of
 from harness.commands.parser import Command, option
+from harness.grid.lines import GridRow
+from harness.grid.measure import Sweeper
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines
 from harness.profile.recorded import chosen_cell, profiles_of_runs
@@ -27,7 +29,6 @@ from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench
 from harness.run.plan import run_command
 from harness.scenario.model import Scenario
-from harness.studies.timeline.sweep import Sweeper, sweep
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, BlklabError, Misuse
@@ -130,9 +131,9 @@ def _by_release(
     ready_qemu(Cache.default(), tell)
     low, high = (series[1], series[0]) if backwards else series
     wanted = specs([low, "..", high], Cache.default())
-    ends = sweep(scenario, tuple(reversed(wanted)) if backwards else wanted)
-    releases = bisect_releases(Sweeper(bench(), kernel_of, seeds, tuple(arms)), ends, figure, tell)
-    good, bad = (ends.specs[place] for place in (releases.good, releases.bad))
+    row = GridRow.of(scenario, tuple(reversed(wanted)) if backwards else wanted)
+    releases = bisect_releases(Sweeper(bench(), kernel_of, seeds, tuple(arms)), row, figure, tell)
+    good, bad = (row.cells[place].kernel.spec for place in (releases.good, releases.bad))
     drifted = kconfig.drift(kernel_of(good).config, kernel_of(bad).config)
     command = ["blklab", "bisect", name, "--tree", "DIR", "--good", _tag(good), "--bad", _tag(bad)]
     onwards = "" if backwards or figure else shlex.join([*command, *words_of(seeds=seeds)])

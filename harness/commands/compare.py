@@ -8,6 +8,9 @@ from pathlib import Path
 from harness.base.checkout import results_root
 from harness.commands.options import ARMS, METRIC, RESULTS, metrics_of, write_page
 from harness.commands.parser import Command, flag, option
+from harness.grid.history import history, print_history
+from harness.grid.overview import of_pairs
+from harness.grid.page import set_page
 from harness.judge.difference import Mark
 from harness.judge.visible import unseen
 from harness.record.index import IndexedRun, open_index
@@ -16,9 +19,6 @@ from harness.record.pairing import RunPair, pairs, side
 from harness.record.store import load_run
 from harness.report.terminal.comparison import Compared, counted, print_comparison
 from harness.report.terminal.printing import console_of
-from harness.studies.history import history, print_history
-from harness.studies.overview.collection import of_pairs
-from harness.studies.overview.set import set_page
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.yaml.strict import nearest
 

@@ -38,13 +38,17 @@ from harness.commands.options import (
     write_page,
 )
 from harness.commands.parser import Command, flag, option
+from harness.grid.cluster import elsewhere
+from harness.grid.lines import METRICS, GridRow
+from harness.grid.measure import MatrixPlan, Sweeper, cells_of, read_shard, run_matrix
+from harness.grid.merge import merge, parts
+from harness.grid.overview import of_rows
+from harness.grid.page import set_page
+from harness.grid.timeline import STEP, text, timeline
 from harness.limits.load import load_scenario
-from harness.matrix.cluster import elsewhere
-from harness.matrix.driver import MatrixPlan, cells_of, read_shard, run_matrix
-from harness.matrix.merge import merge, parts
 from harness.patch.choice import choice_lines
 from harness.patch.sources import Sources
-from harness.record.matrices import MatrixFolder
+from harness.record.grid import GridFolder
 from harness.record.store import Store
 from harness.report.terminal.estimate import Estimate
 from harness.report.terminal.matrix import print_matrix
@@ -52,12 +56,6 @@ from harness.report.terminal.printing import console_of
 from harness.run.plan import expand as cells
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
-from harness.studies.overview.collection import of_sweeps
-from harness.studies.overview.set import set_page
-from harness.studies.timeline.lines import METRICS
-from harness.studies.timeline.measure import STEP, timeline
-from harness.studies.timeline.sweep import Sweeper, sweep
-from harness.studies.timeline.text import text
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, LabBroken, Misuse
 from lab.kernels.debian import expand
@@ -149,11 +147,11 @@ def _changed(tree: Path, changed: str) -> tuple[Scenario, ...]:
     return tuple(candidate.scenario for candidate in choice.candidates)
 
 
-def _print(folder: MatrixFolder) -> int:
+def _print(folder: GridFolder) -> int:
     console = console_of()
-    print_matrix(console, folder.record)
+    print_matrix(console, folder.grid)
     console.print(f"record  {shown_path(folder.path / 'matrix.json')}", soft_wrap=True)
-    return folder.record.exit_code
+    return folder.grid.exit_code
 
 
 def _timeline(
@@ -177,15 +175,15 @@ def _timeline(
     named = specs(kernels or [SERIES], Cache.default())
     bench = bench_of(results, jobs)
     timelines = [
-        timeline(Sweeper(bench, kernel_of, seeds, own), sweep(each, named), figures, tell, step)
+        timeline(Sweeper(bench, kernel_of, seeds, own), GridRow.of(each, named), tell, figures, step)
         for each, own in zip(scenarios, arms_by_scenario, strict=True)
     ]
     report = "\n".join(map(text, timelines))
     print(report, end="")
     if out:
         head = report.partition("\n\n")[0].replace("\n", ". ")
-        write_page(out, set_page(of_sweeps(bench.store.root, [each.sweep for each in timelines], head)))
-    return EXIT_CANNOT_JUDGE if any(len(each.sweep.points) < 2 for each in timelines) else EXIT_PASS  # noqa: PLR2004
+        write_page(out, set_page(of_rows([each.row for each in timelines], head)))
+    return EXIT_CANNOT_JUDGE if any(len(each.row.runs) < 2 for each in timelines) else EXIT_PASS  # noqa: PLR2004
 
 
 COMMANDS = {

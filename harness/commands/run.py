@@ -27,13 +27,14 @@ from harness.judge.cells import exit_code_of
 from harness.judge.verdict import Verdict
 from harness.limits.load import load_scenario
 from harness.record.index import indexed_runs
+from harness.record.judging import Run
 from harness.record.store import KernelFacts, load_run
 from harness.report.claims import reason
 from harness.report.format import STYLES, plural
 from harness.report.terminal.estimate import Estimate, dominant, total
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.run import Detail
-from harness.run.bench import Bench, Run
+from harness.run.bench import Bench
 from harness.run.plan import Request, check_repeats, expand, guest_job, run_command
 from harness.run.tracing import DEFAULT_EVENTS, chosen_arm, parse_events, trace_boot
 from harness.scenario.model import Scenario, Status

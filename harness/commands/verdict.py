@@ -17,8 +17,8 @@ from harness.commands.options import RUN, tell
 from harness.commands.parser import REPORT_FILE, RUN_FILE, Argument, Command, OneOf, flag, option
 from harness.judge.verdict import Verdict, verdict_document
 from harness.limits.bottleneck import Bottleneck
+from harness.record.grid import load_grid
 from harness.record.judging import explain_run, judge_run, rejudge
-from harness.record.matrices import load_matrix
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.method import Effort, Surroundings
 from harness.report.terminal.printing import console_of
@@ -146,15 +146,15 @@ def _report(*, folder: Path | None, out: Path | None, open: bool) -> int:
 
 def _page(folder: Path) -> str:
     """The HTML of a run, a matrix, a scenario's runs or all results; ``run`` and ``judge`` do not import it."""
+    from harness.grid.overview import newest, of_matrix, of_runs  # noqa: PLC0415
+    from harness.grid.page import set_page  # noqa: PLC0415
     from harness.report.page import run_page  # noqa: PLC0415
-    from harness.studies.overview.collection import newest, of_matrix, of_runs  # noqa: PLC0415
-    from harness.studies.overview.set import set_page  # noqa: PLC0415
 
     if (folder / RUN_FILE).is_file():
         run = load_run(folder)
         return run_page(run, judge_run(run), surroundings(run))
     if (folder / "matrix.json").is_file():
-        return set_page(of_matrix(folder.parent.parent, load_matrix(folder).record))
+        return set_page(of_matrix(folder.parent.parent, load_grid(folder).grid))
     if Store(folder.parent).runs(folder.name):
         return set_page(of_runs(Store(folder.parent), folder.name))
     return set_page(newest(Store(folder), tell))

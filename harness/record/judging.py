@@ -204,6 +204,42 @@ class Rejudged:
         return self.verdict.exit_code
 
 
+@dataclass(frozen=True)
+class Run:
+    """A judged run. ``elapsed`` in seconds; ``resumed`` counts boots that an interrupted or another run had made.
+
+    ``unfinished``: the host invalidated a boot on the wall clock; the same command repeats only that boot.
+    ``earlier``: all of it was measured before, and nothing was booted.
+    """
+
+    folder: RunFolder
+    verdict: Verdict
+    elapsed: float = 0.0
+    resumed: int = 0
+    unfinished: bool = False
+    earlier: bool = False
+
+    @property
+    def path(self) -> str:
+        """The folder relative to the results root."""
+        return f"{self.folder.path.parent.name}/{self.folder.path.name}"
+
+    @property
+    def boots(self) -> int:
+        """Boots that the verdict rests on."""
+        return sum(cell.outcome is not None for cell in self.verdict.cells)
+
+    @property
+    def made(self) -> int:
+        """Those of them that were made for it."""
+        return 0 if self.earlier else self.boots - self.resumed
+
+    @property
+    def seconds(self) -> float:
+        """Host time of its boots, one after another."""
+        return sum(sum(record.wall.values()) for _, record in self.folder.boots())
+
+
 def judge_run(run: RunFolder) -> Verdict:
     """The verdict from what the boots left, computed anew.
 

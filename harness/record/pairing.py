@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+from harness.record.grid import load_grid
 from harness.record.index import IndexedRun, indexed_runs
-from harness.record.matrices import load_matrix
 from lab.base.errors import CannotJudge, Misuse
 from lab.base.reading import real
 
@@ -65,7 +65,7 @@ def _of_folder(path: Path) -> Iterator[IndexedRun]:
         yield from (run for run in _indexed(path.parent.parent) if run.path == str(path))
     elif (path / "matrix.json").is_file():
         root = path.parent.parent
-        wanted = {str(root / cell.run) for cell in load_matrix(path).record.cells}
+        wanted = {str(root / cell.run) for cell in load_grid(path).grid.cells}
         yield from (run for run in _indexed(root) if run.path in wanted)
     elif any(path.glob("[0-9]*/run.json")):
         yield from (run for run in _indexed(path.parent) if Path(run.path).parent == path)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.base.files import held, writing
+from harness.record.grid import FOLDER, GridFolder, grids, referred
 from harness.record.index import IndexedRun, indexed_runs
-from harness.record.matrices import FOLDER, MatrixFolder, matrices, referred
 from harness.record.store import LATEST, Store, load_run
 from lab.base.cache import size_of
 from lab.base.errors import Misuse
@@ -44,7 +44,7 @@ class Pruning:
 def plan_pruning(root: Path, keep_bytes: int | None, keep_matrices: int | None) -> Pruning:
     """What to delete until at most ``keep_bytes`` and the newest ``keep_matrices`` are left. None: no limit."""
     runs = indexed_runs(root)
-    every = matrices(root)
+    every = grids(root)
     gone = every[: max(0, len(every) - keep_matrices)] if keep_matrices is not None else ()
     removals = [Removal(f"{FOLDER}/{matrix.path.name}", size_of(matrix.path), "an older matrix") for matrix in gone]
     reasons = dict(_pinned(root, runs, [matrix for matrix in every if matrix not in gone]))
@@ -81,9 +81,9 @@ def _remove(root: Path, folder: Path) -> bool:
     return False
 
 
-def _pinned(root: Path, runs: Sequence[IndexedRun], kept: Sequence[MatrixFolder]) -> Iterator[tuple[str, str]]:
+def _pinned(root: Path, runs: Sequence[IndexedRun], kept: Sequence[GridFolder]) -> Iterator[tuple[str, str]]:
     """Path and reason of each run that is kept."""
-    for path in referred(matrix.record for matrix in kept):
+    for path in referred(matrix.grid for matrix in kept):
         yield path, "a matrix refers to it"
     newest = {(run.scenario, run.kernel): run for run in runs}
     for run in newest.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The page of one run; that of many is in ``harness.studies.overview``."""
+"""The page of one run; that of many is in ``harness.grid.page``."""
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass, field, replace
 
 from harness.base.files import held_one
-from harness.judge.verdict import Verdict
-from harness.record.judging import Altered, judge_run
+from harness.record.judging import Altered, Run, judge_run
 from harness.record.store import PlannedCell, RunFacts, RunFolder, Store, load_run
 from harness.run.boots import Boots, Lanes, Turns, adopt, recorded
 from harness.run.events import Listener, RunStarted, nobody
@@ -23,22 +22,6 @@ from lab.session import Lab
 
 Watch = Callable[[], AbstractContextManager[Listener]]
 """Opens a display of one run's progress."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """A judged run. ``elapsed`` in seconds; ``resumed`` counts boots that an interrupted or another run had made.
-
-    ``unfinished``: the host invalidated a boot on the wall clock; the same command repeats only that boot.
-    ``earlier``: all of it was measured before, and nothing was booted.
-    """
-
-    folder: RunFolder
-    verdict: Verdict
-    elapsed: float
-    resumed: int = 0
-    unfinished: bool = False
-    earlier: bool = False
 
 
 def unwatched() -> AbstractContextManager[Listener]:

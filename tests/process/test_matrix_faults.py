@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.matrix.driver import MatrixPlan, run_matrix
+from harness.grid.measure import MatrixPlan, run_matrix
+from harness.record.grid import GridFolder
 from harness.record.index import FILE
-from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host
 from harness.scenario.load import load_scenario
@@ -93,7 +93,7 @@ def test_a_record_that_lies_is_not_believed(lab: FakeLab) -> None:
     assert_whole(lab)
 
 
-def in_process(lab: FakeLab, monkeypatch: pytest.MonkeyPatch, at_once: int = 2, **plan: object) -> MatrixFolder:
+def in_process(lab: FakeLab, monkeypatch: pytest.MonkeyPatch, at_once: int = 2, **plan: object) -> GridFolder:
     """The matrix in this process, where clocks and limits can be changed under it."""
     for name, value in lab.environment(**lab.plan(**plan)).items():
         monkeypatch.setenv(name, value)
@@ -110,10 +110,10 @@ def test_a_cell_that_hangs_ends_at_its_limit_and_holds_up_no_other(
     limits = session._limits
     monkeypatch.setattr(session, "_limits", lambda prepared: limits(replace(prepared, wall_limit=8.0)))
     folder = in_process(lab, monkeypatch, hold=[1, "load"])
-    assert sorted(str(cell.status) for cell in folder.record.cells) == ["FAIL", "PASS", "PASS", "PASS"]
-    (hung,) = (cell for cell in folder.record.cells if cell.status is Status.FAIL)
+    assert sorted(str(cell.status) for cell in folder.grid.cells) == ["FAIL", "PASS", "PASS", "PASS"]
+    (hung,) = (cell for cell in folder.grid.cells if cell.status is Status.FAIL)
     assert "hung" in hung.reason
-    assert folder.record.exit_code == 1
+    assert folder.grid.exit_code == 1
     assert len(lab.boots()) == WHOLE
     assert not lab.machines()
 
@@ -141,7 +141,7 @@ class Jumping(datetime):
 
 
 def test_a_clock_that_jumps_neither_loses_nor_repeats_a_cell(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("harness.record.store", "harness.record.matrices", "harness.matrix.driver"):
+    for module in ("harness.record.store", "harness.record.grid", "harness.grid.measure"):
         monkeypatch.setattr(f"{module}.datetime", Jumping)
     process = lab.start(*words(lab, "--jobs", "1"), **lab.plan(hold=[6, "load"]))
     lab.await_boots(1, "held-load")
@@ -149,12 +149,12 @@ def test_a_clock_that_jumps_neither_loses_nor_repeats_a_cell(lab: FakeLab, monke
     process.communicate()
     _age(lab.results)
     first = in_process(lab, monkeypatch)
-    assert {cell.status for cell in first.record.cells} == {Status.PASS}
+    assert {cell.status for cell in first.grid.cells} == {Status.PASS}
     assert len(lab.boots()) == WHOLE + 1
     again = in_process(lab, monkeypatch)
     assert len(lab.boots()) == WHOLE + 1
-    assert [cell.run for cell in again.record.cells] == [cell.run for cell in first.record.cells]
-    stamps = {cell.run.split("/")[1][:4] for cell in first.record.cells}
+    assert [cell.run for cell in again.grid.cells] == [cell.run for cell in first.grid.cells]
+    stamps = {cell.run.split("/")[1][:4] for cell in first.grid.cells}
     assert len(stamps) > 1, "the clock did jump"
     assert len(list(lab.results.glob("[tu]/[0-9]*/boots/*/boot.json"))) == 4 * CELLS
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from harness.base.plain import identity
-from harness.matrix.driver import MatrixPlan, run_matrix
-from harness.matrix.merge import merge, parts
-from harness.record.matrices import MatrixFolder
+from harness.grid.measure import MatrixPlan, run_matrix
+from harness.grid.merge import merge, parts
+from harness.record.grid import GridFolder
 from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host
 from harness.run.events import CellFinished, CellStarted, MatrixEvent, OfCell
@@ -49,7 +49,7 @@ def derived(lab: FakeLab, file: str, **changes: Any) -> Scenario:
     return replace(scenario, digest=identity(scenario))
 
 
-def measure(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> tuple[MatrixFolder, Watch]:
+def measure(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> tuple[GridFolder, Watch]:
     for name, value in lab.environment(**lab.plan(noise=0.02, iops={"hog": 10.0, "lopsided.victim": 2000.0})).items():
         monkeypatch.setenv(name, value)
     virtual = derived(lab, "t.yaml", seeds=6)
@@ -65,8 +65,8 @@ def measure(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> tuple[MatrixFolder
 def test_the_wall_clock_comes_last_and_alone(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
     lay_out(lab)
     folder, watch = measure(lab, monkeypatch)
-    assert [cell.clock for cell in folder.record.cells] == [Clock.VIRTUAL] * 2 + [Clock.WALL] * 2
-    assert {cell.status for cell in folder.record.cells} == {Status.PASS}
+    assert [cell.clock for cell in folder.grid.cells] == [Clock.VIRTUAL] * 2 + [Clock.WALL] * 2
+    assert {cell.status for cell in folder.grid.cells} == {Status.PASS}
     assert watch.beside_wall == 0
     assert watch.most > 1, "the others do run side by side"
     assert len(lab.boots()) == 2 * 6 * CELLS // 2 + 2 * FIRST_LOOK * 2
@@ -78,15 +78,15 @@ def test_what_its_rule_was_content_with_is_not_measured_again(lab: FakeLab, monk
     before = len(lab.boots())
     again, _ = measure(lab, monkeypatch)
     assert len(lab.boots()) == before
-    assert [cell.run for cell in again.record.cells] == [cell.run for cell in first.record.cells]
+    assert [cell.run for cell in again.grid.cells] == [cell.run for cell in first.grid.cells]
 
 
 def test_what_its_rule_was_content_with_is_merged(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
     lay_out(lab)
     folder, _ = measure(lab, monkeypatch)
     store = Store(lab.folder / "merged")
-    assert merge(store, parts([lab.results]), ()).record.cells == folder.record.cells
-    next((lab.results / folder.record.cells[2].run).glob("boots/*/out/solo*.json")).write_text("{}")
-    again = merge(Store(lab.folder / "again"), parts([lab.results]), ()).record.cells[2]
+    assert merge(store, parts([lab.results]), ()).grid.cells == folder.grid.cells
+    next((lab.results / folder.grid.cells[2].run).glob("boots/*/out/solo*.json")).write_text("{}")
+    again = merge(Store(lab.folder / "again"), parts([lab.results]), ()).grid.cells[2]
     assert again.reason.startswith("the run was not merged: ")
     assert "json: checksum is " in again.reason

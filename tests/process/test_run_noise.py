@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from harness.base.plain import identity
-from harness.record.judging import judge_run, rejudge
+from harness.record.judging import Run, judge_run, rejudge
 from harness.record.store import KernelFacts, Store, load_run
-from harness.run.bench import Bench, Run
+from harness.run.bench import Bench
 from harness.run.events import CellStarted, Event
 from harness.run.plan import Request
 from harness.scenario.load import load_scenario

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.judge.verdict import Verdict
-from harness.record.judging import judge_run
+from harness.record.judging import Run, judge_run
 from harness.record.store import KernelFacts, PlannedCell, RunFolder, Store, save_boot
-from harness.run.bench import Run
 from harness.scenario.model import Scenario
 from lab.base.errors import LabBroken
 from lab.base.record import Outcome

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from harness.record.grid import Grid, GridCell, GridFolder, new_grid
 from harness.record.judging import judge_run
-from harness.record.matrices import MatrixCell, MatrixFolder, MatrixRecord, new_matrix
 from harness.record.store import KernelFacts, RunFolder, Store, planned, save_boot
 from harness.scenario.model import Scenario, Status
 from tests.unit.analysis_samples import claim, control, scenario
@@ -48,9 +48,9 @@ def run_of(
     return run
 
 
-def matrix_of(root: Path, *runs: RunFolder) -> MatrixFolder:
+def matrix_of(root: Path, *runs: RunFolder) -> GridFolder:
     cells = tuple(
-        MatrixCell(
+        GridCell(
             run.scenario.name,
             run.scenario.digest,
             run.facts.kernel,
@@ -60,4 +60,4 @@ def matrix_of(root: Path, *runs: RunFolder) -> MatrixFolder:
         )
         for run in runs
     )
-    return new_matrix(root, MatrixRecord("", cells, ended="2026-01-01T03:00:00.000+00:00"))
+    return new_grid(root, Grid("", cells, ended="2026-01-01T03:00:00.000+00:00"))

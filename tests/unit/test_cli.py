@@ -306,7 +306,7 @@ def test_a_run_without_paths_imports_no_networkx() -> None:
 def test_a_run_imports_neither_clusters_nor_builds_nor_exports() -> None:
     program = (
         "import sys, harness.commands.run\n"
-        "unused = ('harness.matrix', 'lab.kernels.tree', 'lab.kernels.ubuntu', 'xml.etree', 'tomllib')\n"
+        "unused = ('harness.grid', 'lab.kernels.tree', 'lab.kernels.ubuntu', 'xml.etree', 'tomllib')\n"
         "sys.exit(any(name in sys.modules for name in unused))"
     )
     assert python(program).returncode == 0

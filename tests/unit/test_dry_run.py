@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.grid.measure import boots_of
 from harness.limits.cost import boot_seconds
-from harness.matrix.driver import boots_of
 from harness.record.index import IndexedRun
 from harness.report.format import duration
 from harness.report.terminal.estimate import Estimate, total

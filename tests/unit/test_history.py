@@ -7,26 +7,25 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.judge.cells import CellResult
-from harness.judge.difference import ArmFigure
+from harness.grid.history import FigureSeries, history
+from harness.grid.lines import Line, Side
+from harness.judge.cells import Ensemble
 from harness.record.index import IndexedRun, open_index
-from harness.scenario.model import Status
-from harness.studies.history import FigureSeries, history
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from tests.unit.record_samples import MODEL, run_of
 
-FAST = ArmFigure("none", "together", "fast", "iops")
+FAST = "none together.fast.iops"
 
 
 def found(*levels: float, spread: float = 0.0) -> list[tuple[float, float]]:
     """The medians around each change; a run has a seed at, above and below its level."""
     run = IndexedRun(*("" for _ in fields(IndexedRun)))  # type: ignore[arg-type]
-    shares = {1: 1 - spread, 2: 1.0, 3: 1 + spread}
-    runs = []
-    for level in levels:
-        figures = {seed: {FAST[1:]: level * share} for seed, share in shares.items()}
-        runs.append((run, [CellResult(FAST.arm, seed, Status.PASS, figures=own) for seed, own in figures.items()]))
-    changes = [change for _, _, change in FigureSeries("versions", FAST, tuple(runs)).changes()]
+    values = {
+        place: Ensemble({1: level * (1 - spread), 2: level, 3: level * (1 + spread)})
+        for place, level in enumerate(levels)
+    }
+    line = Line("together.fast.iops", values, dict.fromkeys(values, Side(run.kernel_facts, ())), exact=False)
+    changes = [change for _, _, change in FigureSeries("versions", line, (run,) * len(levels)).changes()]
     return [(change.before.median, change.after.median) for change in changes if change.before and change.after]
 
 
@@ -56,10 +55,10 @@ def test_series_over_days_and_over_versions(tmp_path: Path) -> None:
     index = open_index(tmp_path)
     every, left_out = history(index, "sample", "iops")
     index.close()
-    series = {one.over: one for one in every if one.figure == FAST}
+    series = {one.over: one for one in every if one.line.title == FAST}
     assert list(series) == ["days on 6.1", "versions"]
-    assert [ensemble.low for ensemble in series["days on 6.1"].ensembles] == [95, 95, 60]
-    assert [ensemble.low for ensemble in series["versions"].ensembles] == [30, 60, 20]
+    assert [value.low for value in series["days on 6.1"].line.values.values()] == [95, 95, 60]
+    assert [value.low for value in series["versions"].line.values.values()] == [30, 60, 20]
     assert left_out == 1
 
 
@@ -70,7 +69,7 @@ def test_one_seed_of_the_virtual_clock_decides(tmp_path: Path) -> None:
     index = open_index(tmp_path)
     every, _ = history(index, "sample", "iops")
     index.close()
-    assert [one.figure for one in every if any(one.changes())] == [FAST]
+    assert [one.line.title for one in every if any(one.changes())] == [FAST]
 
 
 def test_the_command_reports_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

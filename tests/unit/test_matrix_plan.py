@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from harness.grid import worker
+from harness.grid.measure import dealt, read_shard
 from harness.judge.cells import matrix_status
-from harness.matrix import worker
-from harness.matrix.driver import dealt, read_shard
-from harness.record.matrices import MatrixCell, MatrixRecord, load_matrix, matrices, new_matrix, same_request, with_cell
+from harness.record.grid import Grid, GridCell, grids, load_grid, new_grid, same_request, with_cell
 from harness.record.store import KernelFacts
 from harness.report.terminal.matrix import print_matrix
 from harness.report.terminal.progress import Tally, progress
@@ -27,17 +27,17 @@ MODEL = scenario([claim()], [control()], ["none", "red"])
 KERNELS = tuple(KernelFacts(f"debian:{name}", f"{name}.0-amd64", "Debian", name) for name in ("5.10", "6.1"))
 
 
-def cell(name: str, kernel: KernelFacts, status: Status | None = None, code: int = 0, boots: int = 4) -> MatrixCell:
-    return MatrixCell(name, "digest", kernel, Clock.VIRTUAL, boots=boots, status=status, exit_code=code)
+def cell(name: str, kernel: KernelFacts, status: Status | None = None, code: int = 0, boots: int = 4) -> GridCell:
+    return GridCell(name, "digest", kernel, Clock.VIRTUAL, boots=boots, status=status, exit_code=code)
 
 
-def record(*statuses: tuple[Status | None, int], shards: int = 1) -> MatrixRecord:
+def record(*statuses: tuple[Status | None, int], shards: int = 1) -> Grid:
     """A matrix on two kernels with these statuses, scenario by scenario."""
     cells = tuple(
         replace(cell(f"s{number // 2}", KERNELS[number % 2], *status), shard=1 + number % shards)
         for number, status in enumerate(statuses)
     )
-    return MatrixRecord("", cells, shards=shards)
+    return Grid("", cells, shards=shards)
 
 
 @pytest.mark.parametrize(
@@ -91,17 +91,17 @@ def test_what_is_no_shard(text: str) -> None:
 
 def test_a_record_survives_the_disk(tmp_path: Path) -> None:
     planned = record((None, 0), (None, 0))
-    folder = new_matrix(tmp_path, planned)
-    decided = replace(folder.record.cells[0], status=Status.FAIL, exit_code=1, run="s0/x", reason="so")
-    folder = folder.saved(with_cell(folder.record, decided))
-    (found,) = matrices(tmp_path)
-    assert found.record == folder.record == load_matrix(tmp_path / "matrix" / "latest").record
-    assert found.record.cells[1].status is None
-    assert same_request(found.record, planned)
-    assert not same_request(found.record, replace(planned, seeds=3))
+    folder = new_grid(tmp_path, planned)
+    decided = replace(folder.grid.cells[0], status=Status.FAIL, exit_code=1, run="s0/x", reason="so")
+    folder = folder.saved(with_cell(folder.grid, decided))
+    (found,) = grids(tmp_path)
+    assert found.grid == folder.grid == load_grid(tmp_path / "matrix" / "latest").grid
+    assert found.grid.cells[1].status is None
+    assert same_request(found.grid, planned)
+    assert not same_request(found.grid, replace(planned, seeds=3))
 
 
-def shown(made: MatrixRecord, width: int = 80) -> str:
+def shown(made: Grid, width: int = 80) -> str:
     out = io.StringIO()
     print_matrix(Console(file=out, width=width), made)
     return out.getvalue()

@@ -13,9 +13,9 @@ import pytest
 
 from harness.base.files import read_json, write_json
 from harness.base.plain import identity
-from harness.record.judging import judge_run
+from harness.record.judging import Run, judge_run
 from harness.record.store import Store, planned, save_boot
-from harness.run.bench import Bench, Run
+from harness.run.bench import Bench
 from harness.run.boots import Lanes, Turns
 from harness.run.events import nobody
 from harness.scenario.model import Scenario

@@ -14,12 +14,14 @@ from harness.cli import main
 from harness.commands.verdict import surroundings
 from harness.figures.disks import DiskTime
 from harness.figures.samples import Held, LoadUse
+from harness.grid.overview import heat_rows, margin, newest, of_matrix
+from harness.grid.page import compared, entries
 from harness.judge.cells import Ensemble
 from harness.judge.difference import Precision
 from harness.judge.verdict import judge
 from harness.noise import Interval
-from harness.record.judging import judge_run, results_of
-from harness.record.matrices import MatrixCell, MatrixRecord, new_matrix
+from harness.record.grid import Grid, GridCell, new_grid
+from harness.record.judging import Run, judge_run, results_of
 from harness.record.store import KernelFacts, RunFolder, Store, with_checksums
 from harness.report.charts import Axis, StripRow, fitting, logarithmic, strip
 from harness.report.html import kind
@@ -27,8 +29,6 @@ from harness.report.page import distribution, figure_rows, latency_charts, run_p
 from harness.report.topology import Box, BoxTree, branches
 from harness.scenario.model import Bound, KnownFailure, Status
 from harness.scenario.timing import Clock
-from harness.studies.overview.collection import JudgedRun, heat_rows, margin, newest, of_matrix
-from harness.studies.overview.set import compared, entries
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from lab.topology.load import load_topology
 from tests.unit.analysis_samples import cell, ratio, scenario
@@ -76,7 +76,7 @@ def test_the_newest_run_of_a_kernel_counts_and_builds_are_apart(tmp_path: Path) 
     found = newest(Store(tmp_path), lambda text: None)
     assert [column.label for column in found.columns] == ["6.1", "6.1 source", "6.1 source no-fair-tags"]
     entries = [entry for _, entry in found.row("sample")]
-    runs = [entry.judged.run.path for entry in entries if entry and entry.judged]
+    runs = [entry.result.folder.path for entry in entries if entry and entry.result]
     assert runs == [new.path, own.path, broken.path] and old.path not in runs
     assert [entry.status for entry in entries if entry] == ["PASS", "PASS", "FAIL"]
 
@@ -98,11 +98,11 @@ def test_kernels_are_sorted_by_version(tmp_path: Path) -> None:
 def test_a_matrix_has_its_kernels_by_version_and_its_failures_first(tmp_path: Path) -> None:
     runs = [page_run(tmp_path, GOOD, release=release) for release in ("6.12.1-amd64", "5.10.0-46-amd64")]
     cells = [
-        MatrixCell(name, "d" * 64, run.facts.kernel, Clock.VIRTUAL, status=status, run=_place(run, tmp_path))
+        GridCell(name, "d" * 64, run.facts.kernel, Clock.VIRTUAL, status=status, run=_place(run, tmp_path))
         for name, status in (("good", Status.PASS), ("bad", Status.FAIL))
         for run in runs
     ]
-    found = of_matrix(tmp_path, new_matrix(tmp_path, MatrixRecord("", tuple(cells))).record)
+    found = of_matrix(tmp_path, new_grid(tmp_path, Grid("", tuple(cells))).grid)
     assert [column.says.split("-")[0] for column in found.columns] == ["5.10.0", "6.12.1"]
     assert found.scenarios == ("bad", "good")
 
@@ -155,14 +155,14 @@ def test_a_matrix_has_its_own_cells(tmp_path: Path, capsys: pytest.CaptureFixtur
     run = page_run(tmp_path, GOOD)
     gone = KernelFacts("debian:9.9", "", "", "")
     cells = (
-        MatrixCell("sample", "d" * 64, run.facts.kernel, Clock.VIRTUAL, status=Status.PASS, run=_place(run, tmp_path)),
-        MatrixCell("sample", "d" * 64, gone, Clock.VIRTUAL, status=Status.MISS, reason=f"no kernel 9.9 {HOSTILE}"),
-        MatrixCell("other", "e" * 64, run.facts.kernel, Clock.VIRTUAL),
+        GridCell("sample", "d" * 64, run.facts.kernel, Clock.VIRTUAL, status=Status.PASS, run=_place(run, tmp_path)),
+        GridCell("sample", "d" * 64, gone, Clock.VIRTUAL, status=Status.MISS, reason=f"no kernel 9.9 {HOSTILE}"),
+        GridCell("other", "e" * 64, run.facts.kernel, Clock.VIRTUAL),
     )
-    matrix = new_matrix(tmp_path, MatrixRecord("", cells))
+    matrix = new_grid(tmp_path, Grid("", cells))
     page = written(matrix.path, capsys)
     assert "no kernel 9.9" in page.text and "not run" in page.text and "not ended" in page.text
-    started = matrix.record.started
+    started = matrix.grid.started
     assert f"started {started[:10]} {started[11:16]} UTC, not ended." in page.text
     assert "Do the claims of sample and other hold on Linux 6.1 and debian:9.9?" in page.text
     assert _place(run, tmp_path) in page.text
@@ -171,8 +171,8 @@ def test_a_matrix_has_its_own_cells(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_many_scenarios_and_kernels_are_counted_in_the_question(tmp_path: Path) -> None:
     run = page_run(tmp_path, GOOD)
     kernels = [replace(run.facts.kernel, release=f"6.{minor}.1") for minor in range(1, 6)]
-    cells = [MatrixCell(f"s{n}", "d" * 64, kernel, Clock.VIRTUAL) for kernel in kernels for n in range(5)]
-    found = of_matrix(tmp_path, new_matrix(tmp_path, MatrixRecord("", tuple(cells))).record)
+    cells = [GridCell(f"s{n}", "d" * 64, kernel, Clock.VIRTUAL) for kernel in kernels for n in range(5)]
+    found = of_matrix(tmp_path, new_grid(tmp_path, Grid("", tuple(cells))).grid)
     assert found.title == "Do the claims of 5 scenarios hold on 5 kernels, 6.1 to 6.5?"
 
 
@@ -229,18 +229,18 @@ def test_a_claim_that_fails_as_known_does_not_hold(tmp_path: Path) -> None:
     page_run(tmp_path, BAD)
     collection = newest(Store(tmp_path), lambda text: None)
     ((place, entry),) = collection.cells.items()
-    assert entry.judged is not None
-    verdict = entry.judged.verdict
+    assert entry.result is not None
+    verdict = entry.result.verdict
     known = replace(verdict.claims[0], known=KnownFailure("6.1", "it is old", "https://example.org/"))
-    judged = replace(entry.judged, verdict=replace(verdict, claims=(known, known)))
-    changed = replace(collection, cells={place: replace(entry, judged=judged)})
+    result = replace(entry.result, verdict=replace(verdict, claims=(known, known)))
+    changed = replace(collection, cells={place: replace(entry, result=result)})
     ((cell,),) = (row["cells"] for row in heat_rows(changed))
     assert cell["claims"] == "0 of 2 hold, 2 fail as known"
 
 
 def test_kernels_differ_only_where_their_ranges_do(tmp_path: Path) -> None:
     runs = [page_run(tmp_path, shares) for shares in ({"none": 100, "red": 5}, {"none": 101, "red": 50})]
-    rows = [(str(place), JudgedRun(run, judge_run(run))) for place, run in enumerate(runs)]
+    rows = [(str(place), Run(run, judge_run(run))) for place, run in enumerate(runs)]
     changes = {(row["arm"], row["load"], row["role"]): row["cells"][1][2] for row in compared(rows)}
     assert changes["none", "together", "fast"] == "~"
     assert changes["red", "together", "fast"] == "+642.9 % *"
@@ -265,7 +265,7 @@ def test_claims_that_change_come_first(tmp_path: Path) -> None:
     )
     model = replace(runs[0].scenario, claims=every)
     rows = [
-        (run.path.name, JudgedRun(replace(run, scenario=model), judge(model, results_of(run), seeds=(1, 2, 3))))
+        (run.path.name, Run(replace(run, scenario=model), judge(model, results_of(run), seeds=(1, 2, 3))))
         for run in runs
     ]
     assert [part["that"] for part in entries(rows, "claims", "expected")] == ["turns", "moves", "fails", "same"]

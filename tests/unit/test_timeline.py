@@ -1,31 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Timelines over made-up kernels: what is measured, what counts as a change, and how it is told."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
 from harness import fitted
 from harness.bisect.releases import Releases, bisect_releases, demand_figure
 from harness.bisect.releases import text as release_text
+from harness.grid.lines import GridRow, Side, changes, figure_lines, label, lines
+from harness.grid.measure import judged
+from harness.grid.timeline import Timeline, next_place, text, timeline
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.difference import Precision, compare_figures
 from harness.judge.thresholds import LARGE, evidence
 from harness.judge.verdict import judge
-from harness.record.store import KernelFacts
+from harness.record.judging import Run
+from harness.record.store import KernelFacts, PlannedCell, RunFolder
 from harness.scenario.model import Status
-from harness.studies.timeline.lines import differs, lines
-from harness.studies.timeline.measure import Timeline, next_place, timeline
-from harness.studies.timeline.sweep import KernelPoint, Sweep, label, sweep
-from harness.studies.timeline.text import text
 from lab.base.errors import CannotJudge, Misuse
+from lab.base.record import BootRecord
 from tests.unit.analysis_samples import cells, claim, ratio, scenario
+from tests.unit.store_samples import facts, record
 
 SERIES = ("5.10", "6.1", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3")
 SCENARIO = scenario([claim()])
 FIGURE = "none.together.fast.iops"
 SLOW = evidence()["rate, several roles, below 1,000 IOPS"].single
+
+
+@dataclass(frozen=True)
+class MadeUp(RunFolder):
+    """A run whose boots took a minute together."""
+
+    def boots(self) -> Iterator[tuple[PlannedCell, BootRecord]]:
+        yield PlannedCell("none", 1, "000"), replace(record(self.path, {}), wall={"boot": 60.0})
 
 
 @dataclass
@@ -36,23 +47,22 @@ class Kernels:
     seeds: int = 3
     asked: list[str] = field(default_factory=list)
 
-    def sweep(self) -> Sweep:
-        return sweep(SCENARIO, [f"debian:{series}" for series in SERIES[: len(self.shares)]])
+    def row(self) -> GridRow:
+        return GridRow.of(SCENARIO, [f"debian:{series}" for series in SERIES[: len(self.shares)]])
 
-    def extended(self, swept: Sweep, place: int) -> Sweep:
-        spec, share = swept.specs[place], self.shares[place]
+    def extended(self, row: GridRow, place: int) -> GridRow:
+        spec, share = row.cells[place].kernel.spec, self.shares[place]
         self.asked.append(spec.removeprefix("debian:"))
         if share is None:
-            return replace(swept, missing={**swept.missing, place: "the suite dropped it"})
+            return row.decided(place, replace(row.cells[place], status=Status.MISS, reason="the suite dropped it"))
         seen = cells("none", *(share + seed / 10 for seed in range(self.seeds)))
-        verdict = judge(SCENARIO, seen)
         config = {"CONFIG_PREEMPT_LAZY": "y", "CONFIG_SND_X": "m"} if place > 2 else {"CONFIG_BLK_DEV_RSXX": "m"}
-        facts = KernelFacts(spec, spec, "Debian", spec)
-        point = KernelPoint(spec, facts, verdict, "r", self.seeds, self.seeds, 60.0, config)
-        return replace(swept, points={**swept.points, place: point})
+        kernel = KernelFacts(spec, spec, "Debian", spec)
+        folder = MadeUp(Path("sample/r"), replace(facts(SCENARIO, ()), kernel=kernel), SCENARIO)
+        return row.decided(place, judged(row.cells[place], Run(folder, judge(SCENARIO, seen))), config)
 
-    def timeline(self) -> Timeline:
-        return timeline(self, self.sweep(), ("iops",), lambda _: None)
+    def timeline(self, step: int = 3) -> Timeline:
+        return timeline(self, self.row(), lambda _: None, ("iops",), step)
 
 
 def test_kernels_that_agree_are_measured_coarsely() -> None:
@@ -76,7 +86,7 @@ def test_every_change_is_found_between_neighbours(at: int) -> None:
     kernels = Kernels([20.0] * at + [95.0] * (11 - at))
     found = kernels.timeline()
     assert {(change.before, change.after) for change in found.changes} == {(at - 1, at)}
-    assert found.changes[0].turned
+    assert found.changes[0].difference.turned
     assert len(kernels.asked) == len(set(kernels.asked)) <= 7
     assert f"{SERIES[at - 1]} -> {SERIES[at]}: the share is kept: FAIL -> PASS x 4.73  (" in text(found)
 
@@ -84,7 +94,7 @@ def test_every_change_is_found_between_neighbours(at: int) -> None:
 def test_every_measured_kernel_has_its_values_in_the_text() -> None:
     """Eleven kernels do not fit in one table: each value has a place once, and what fails is marked."""
     kernels = Kernels([20.0] * 5 + [95.0] * 6)
-    report = text(timeline(kernels, kernels.sweep(), ("iops",), lambda _: None, step=1))
+    report = text(kernels.timeline(step=1))
     rows = [line for line in report.splitlines() if line.startswith("  the share is kept, >= 0.9")]
     heads = [line for line in report.splitlines() if line.startswith("  median, F: the claim fails")]
     assert "  ".join(heads).split().count("6.12") == 1 and len(rows) == len(heads) == 2
@@ -115,7 +125,7 @@ def test_the_configurations_around_a_change_are_compared() -> None:
 def test_a_kernel_that_is_missing_does_not_stop_the_rest() -> None:
     kernels = Kernels([None, 20.0, 20.0, 20.0, None, 95.0, 95.0, 95.0, 95.0, 95.0, None])
     found = kernels.timeline()
-    assert sorted(found.sweep.missing) == [0, 4, 10]
+    assert sorted(found.row.missing) == [0, 4, 10]
     assert {(change.before, change.after) for change in found.changes} == {(3, 5)}
     report = text(found)
     assert "6.16 -> 6.18 (6.17 missing): the share is kept" in report
@@ -144,7 +154,7 @@ def test_what_counts_as_a_change(seeds: int, share: float, changed: bool) -> Non
     kernels = Kernels([50.0, 50.0 * share], seeds)
     found = kernels.timeline()
     figure = next(line for line in found.lines if line.title == "none together.fast.iops")
-    assert differs(figure, 0, 1) is changed
+    assert any(changes([figure], (0, 1))) is changed
 
 
 @pytest.mark.parametrize(
@@ -160,11 +170,11 @@ def test_one_seed_differs_by_more_than_two_boots_of_its_kind_of_figure(metric: s
     known = evidence().get(kind)
     least = max(known.single, LARGE.share) if known else fitted.SINGLE - 1
     figure = ratio(f"none.solo.fast.{metric}", "bound.none.solo.fast.iops")
-    judged = replace(SCENARIO, claims=(claim(of=figure),))
-    found = lines(replace(Kernels([50.0, 65.0], 1).timeline().sweep, scenario=judged))[0]
+    model = replace(SCENARIO, claims=(claim(of=figure),))
+    found = lines(replace(Kernels([50.0, 65.0], 1).timeline().row, scenario=model))[0]
     for share, changed in ((least - 0.01, False), (least + 0.01, True)):
         values = {0: Ensemble({1: 1.0}), 1: Ensemble({1: 1 + share})}
-        assert differs(replace(found, values=values), 0, 1) is changed
+        assert any(changes([replace(found, values=values)], (0, 1))) is changed
 
 
 def test_the_cost_of_an_io_on_a_busy_cpu_differs_from_the_general_threshold_on() -> None:
@@ -178,30 +188,27 @@ def test_the_cost_of_an_io_on_a_busy_cpu_differs_from_the_general_threshold_on()
 
 
 def test_counts_of_several_cpus_are_told_of_all_of_them() -> None:
-    swept = Kernels([50.0, 50.0]).timeline().sweep
-    point = swept.points[0]
     own = {("four", "r0", "atomics"): 1.0, ("four", "guest", "atomics"): 2.0}
     for more, names in (
         ({("four", "guest", "lines.seen"): 1.0}, {"none four.guest.atomics"}),
         ({}, {"none four.r0.atomics", "none four.guest.atomics"}),
     ):
-        seen = tuple(replace(cell, figures=own | more) for cell in point.verdict.cells)
-        here = replace(swept, points={0: replace(point, verdict=replace(point.verdict, cells=seen))})
-        told = lines(here, ("atomics",), summed=True)
-        assert {line.title for line in told if line.arm} == names
+        seen = tuple(replace(cell, figures=own | more) for cell in cells("none", 50.0))
+        sides = {0: Side(KernelFacts("debian:6.1", "6.1", "Debian", "d"), seen)}
+        assert {line.title for line in figure_lines(sides, ("atomics",), exact=True, summed=True)} == names
 
 
 def test_ranges_that_overlap_are_no_change() -> None:
     found = Kernels([95.0, 95.0]).timeline()
     line = found.lines[0]
-    assert line.status(0) is Status.PASS
+    assert line.statuses[0] is Status.PASS
     wide = replace(line, values={0: line.values[0], 1: replace(line.values[1], values={1: 0.95, 2: 3.0, 3: 3.0})})
-    assert not differs(wide, 0, 1)
+    assert not any(changes([wide], (0, 1)))
 
 
 def test_one_kernel_has_no_neighbour() -> None:
     with pytest.raises(Misuse, match="no neighbour"):
-        sweep(SCENARIO, ["debian:6.1"])
+        GridRow.of(SCENARIO, ["debian:6.1"])
 
 
 @pytest.mark.parametrize(
@@ -219,7 +226,7 @@ def test_kernels_have_short_names(spec: str, short: str) -> None:
 
 def test_bisection_by_release() -> None:
     kernels = Kernels([95.0] * 7 + [20.0] * 4)
-    found = bisect_releases(kernels, kernels.sweep(), "", lambda _: None)
+    found = bisect_releases(kernels, kernels.row(), "", lambda _: None)
     assert (found.good, found.bad, found.left) == (6, 7, ())
     assert len(kernels.asked) <= 6
     report = text_of(found)
@@ -229,27 +236,27 @@ def test_bisection_by_release() -> None:
 
 def test_releases_that_cannot_be_had_leave_several() -> None:
     kernels = Kernels([95.0] * 4 + [None, None] + [20.0] * 5)
-    found = bisect_releases(kernels, kernels.sweep(), "", lambda _: None)
+    found = bisect_releases(kernels, kernels.row(), "", lambda _: None)
     assert (found.good, found.bad, found.left) == (3, 6, (4, 5))
     assert "the first bad release is 6.19 or one of 6.17, 6.18" in text_of(found)
 
 
 def test_a_figure_without_a_claim() -> None:
     kernels = Kernels([50.0] * 3 + [79.0] * 5)
-    found = bisect_releases(kernels, kernels.sweep(), FIGURE, lambda _: None)
+    found = bisect_releases(kernels, kernels.row(), FIGURE, lambda _: None)
     assert (found.good, found.bad) == (2, 3)
     assert "6.12 -> 6.16" in text_of(found)
     with pytest.raises(Misuse, match=r"has no figure none\.together\.fast\.iop") as caught:
-        bisect_releases(kernels, kernels.sweep(), "none.together.fast.iop", lambda _: None)
+        bisect_releases(kernels, kernels.row(), "none.together.fast.iop", lambda _: None)
     assert "ARM.LOAD.ROLE.METRIC" in caught.value.remedy
 
 
 def test_ends_that_cannot_be_bisected() -> None:
     alike, gone = Kernels([95.0] * 4), Kernels([None, 20.0])
     with pytest.raises(CannotJudge, match="no claim holds on the good end and fails on the bad one"):
-        bisect_releases(alike, alike.sweep(), "", lambda _: None)
+        bisect_releases(alike, alike.row(), "", lambda _: None)
     with pytest.raises(CannotJudge, match=r"debian:5\.10 cannot be measured: the suite dropped it"):
-        bisect_releases(gone, gone.sweep(), "", lambda _: None)
+        bisect_releases(gone, gone.row(), "", lambda _: None)
 
 
 def text_of(found: Releases) -> str:

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from harness.base.checkout import SCENARIOS
+from harness.grid.lines import GridRow
+from harness.grid.measure import Sweeper
 from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Status
-from harness.studies.timeline.sweep import Sweep, Sweeper, label, sweep
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.base.units import silent
@@ -44,18 +45,18 @@ def specs(text: str) -> Sequence[str]:
         pytest.skip(f"no package lists here: {error.message}")
 
 
-def begun(named: Sequence[str]) -> Sweep:
-    return sweep(load_scenario("must-pass", search=SCENARIOS / "selftest"), named)
+def begun(named: Sequence[str]) -> GridRow:
+    return GridRow.of(load_scenario("must-pass", search=SCENARIOS / "selftest"), named)
 
 
 def test_must_pass_on_the_newest_of_every_series(tmp_path: Path) -> None:
     lab, named = opened(), specs(RANGE)
     bench = Bench(lab, Store(tmp_path), turns=turns_of_host(1))
-    swept, sweeper = begun(named), Sweeper(bench, functools.partial(resolve, cache=lab.cache))
+    row, sweeper = begun(named), Sweeper(bench, functools.partial(resolve, cache=lab.cache))
     for place in range(len(named)):
-        swept = sweeper.extended(swept, place)
-    assert not swept.missing
-    assert {label(point.spec): point.verdict.status for point in swept.measured} == {
+        row = sweeper.extended(row, place)
+    assert not row.missing
+    assert {row.labels[place]: run.verdict.status for place, run in row.runs.items()} == {
         spec.removeprefix("debian:"): Status.PASS for spec in named
     }
     assert len(named) > 2
@@ -73,11 +74,11 @@ def test_must_pass_on_every_package(tmp_path: Path, share: int) -> None:
         (kernels.root / kept).symlink_to(lab.cache.root / kept)
     bench = Bench(replace(lab, cold=True), Store(tmp_path), turns=turns_of_host(1))
     sweeper = Sweeper(bench, functools.partial(resolve, cache=kernels))
-    swept = begun(named)
+    row = begun(named)
     for place, spec in enumerate(named):
-        swept = sweeper.extended(swept, place)
-        said = swept.missing.get(place) or swept.points[place].verdict.status
+        row = sweeper.extended(row, place)
+        said = row.missing.get(place) or row.runs[place].verdict.status
         print(f"{spec}: {said}", flush=True)
         shutil.rmtree(kernels.root / KIND, ignore_errors=True)
-    assert all(GONE in reason for reason in swept.missing.values()), swept.missing
-    assert {point.verdict.status for point in swept.measured} == {Status.PASS}
+    assert all(GONE in reason for reason in row.missing.values()), row.missing
+    assert {run.verdict.status for run in row.runs.values()} == {Status.PASS}

@@ -10,8 +10,8 @@ from harness.judge.cells import CellResult
 from harness.judge.difference import Precision, compare_figures
 from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
-from harness.record.judging import results_of
-from harness.run.bench import Bench, Run
+from harness.record.judging import Run, results_of
+from harness.run.bench import Bench
 from harness.run.plan import Request, expand, guest_job
 from harness.scenario.model import Scenario, Status
 from harness.scenario.registry import OF_ROLES

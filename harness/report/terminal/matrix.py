@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.record.matrices import MatrixCell, MatrixRecord
+from harness.record.grid import Grid, GridCell
 from harness.record.store import KernelFacts
 from harness.report.format import STYLES, plural
 from harness.report.terminal.printing import plain_table, print_wide
@@ -18,7 +18,7 @@ _QUIET = (Status.PASS,)
 _NOT_DECIDED = "-"
 
 
-def print_matrix(console: Console, record: MatrixRecord) -> None:
+def print_matrix(console: Console, record: Grid) -> None:
     """The table, the reasons, and how the whole rolls up."""
     print_wide(console, _table(record))
     named = columns(record)
@@ -32,7 +32,7 @@ def print_matrix(console: Console, record: MatrixRecord) -> None:
     console.print(line, soft_wrap=True)
 
 
-def columns(record: MatrixRecord) -> Mapping[KernelFacts, str]:
+def columns(record: Grid) -> Mapping[KernelFacts, str]:
     """What each kernel is called above its column: its release, or its spec where several have that release."""
     released = Counter(kernel.release for kernel in record.kernels)
     return {
@@ -41,7 +41,7 @@ def columns(record: MatrixRecord) -> Mapping[KernelFacts, str]:
     }
 
 
-def _table(record: MatrixRecord) -> Table:
+def _table(record: Grid) -> Table:
     table = plain_table("scenario", *columns(record).values())
     cells = record.at()
     for scenario in record.scenarios:
@@ -50,13 +50,13 @@ def _table(record: MatrixRecord) -> Table:
     return table
 
 
-def _mark(cell: MatrixCell | None) -> Text:
+def _mark(cell: GridCell | None) -> Text:
     if cell is None or cell.status is None:
         return Text(_NOT_DECIDED, "dim")
     return Text(str(cell.status), STYLES[cell.status])
 
 
-def _why(cell: MatrixCell, kernel: str) -> Text:
+def _why(cell: GridCell, kernel: str) -> Text:
     status = cell.status or Status.MISS
     line = Text("  ").append(f"{status}", STYLES[status])
     line.append(f"  {cell.scenario} on {kernel}")

@@ -7,38 +7,22 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.grid.lines import GridRow
+from harness.grid.measure import judged
 from harness.judge.claims import XFAIL
 from harness.judge.verdict import Verdict
-from harness.record.judging import Altered, judge_run
-from harness.record.matrices import MatrixRecord
+from harness.record.grid import Grid, GridCell
+from harness.record.judging import Altered, Run, judge_run
 from harness.record.store import KernelFacts, RunFolder, Store, load_run
 from harness.report.format import figure, plural, severity
 from harness.report.html import Values
 from harness.scenario.model import Bound, Status
-from harness.studies.timeline.sweep import Sweep, label
 from lab.base.errors import Misuse
 from lab.kernels.release import by_release, series_of
 
 NOT_DECIDED = "not run"
 _MOST_RUNS = 40
 _PACKAGED = ("debian", "mainline")
-
-
-@dataclass(frozen=True)
-class JudgedRun:
-    """A run and its verdict, recomputed."""
-
-    run: RunFolder
-    verdict: Verdict
-
-
-@dataclass(frozen=True)
-class CollectionCell:
-    """A cell. ``status`` is a word; ``judged`` is None without a run, ``reason`` says why."""
-
-    status: str
-    judged: JudgedRun | None = None
-    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,9 +41,9 @@ class Collection:
     note: str
     scenarios: tuple[str, ...]
     columns: tuple[Column, ...]
-    cells: Mapping[tuple[str, Column], CollectionCell]
+    cells: Mapping[tuple[str, Column], GridCell]
 
-    def row(self, scenario: str) -> list[tuple[Column, CollectionCell | None]]:
+    def row(self, scenario: str) -> list[tuple[Column, GridCell | None]]:
         return [(column, self.cells.get((scenario, column))) for column in self.columns]
 
 
@@ -82,7 +66,7 @@ def newest(store: Store, tell: Callable[[str], None]) -> Collection:
     return _collection(_question(names, columns.values()), note, names, columns.values(), cells)
 
 
-def of_matrix(root: Path, record: MatrixRecord) -> Collection:
+def of_matrix(root: Path, record: Grid) -> Collection:
     """The runs of a matrix; a cell whose run folder is gone has that as its reason."""
     named = Counter(_series(kernel) for kernel in record.kernels)
     columns = {}
@@ -91,14 +75,13 @@ def of_matrix(root: Path, record: MatrixRecord) -> Collection:
         columns[kernel] = _column(series if named[series] == 1 else kernel.spec, [kernel])
     cells = {}
     for cell in record.cells:
-        judged = CollectionCell(NOT_DECIDED, None, cell.reason)
+        shown = cell
         if cell.run:
             try:
-                judged = _judged_cell(load_run(root / cell.run))
+                shown = replace(_judged_cell(load_run(root / cell.run)), status=cell.status)
             except Misuse as gone:
-                judged = CollectionCell(NOT_DECIDED, None, gone.message)
-        status = NOT_DECIDED if cell.status is None else str(cell.status)
-        cells[cell.scenario, columns[cell.kernel]] = replace(judged, status=status)
+                shown = replace(cell, reason=gone.message)
+        cells[cell.scenario, columns[cell.kernel]] = shown
     ended = f"ended {_minute(record.ended)}" if record.ended else "not ended"
     note = f"Matrix {record.matrix_id}, started {_minute(record.started)} UTC, {ended}."
     return _collection(_question(record.scenarios, columns.values()), note, record.scenarios, columns.values(), cells)
@@ -133,18 +116,16 @@ def of_pairs(compared: Iterable[Sequence[RunFolder]], note: str) -> Collection:
     return _collection(title, f"{note}; changes are relative to the first column.", names, columns, cells)
 
 
-def of_sweeps(root: Path, sweeps: Sequence[Sweep], note: str) -> Collection:
-    """Scenarios over the same kernels; ``root`` holds the runs."""
-    columns = [Column(label(spec), spec) for spec in sweeps[0].specs]
+def of_rows(rows: Sequence[GridRow], note: str) -> Collection:
+    """Scenarios over the same kernels."""
+    columns = [Column(short, cell.kernel.spec) for short, cell in zip(rows[0].labels, rows[0].cells, strict=True)]
     cells = {}
-    for sweep in sweeps:
-        for place, column in enumerate(columns):
-            cell = CollectionCell(NOT_DECIDED, None, sweep.missing.get(place, "not needed: the kernels around agree"))
-            if point := sweep.points.get(place):
-                judged = JudgedRun(load_run(root / point.run), point.verdict)
-                cell = CollectionCell(str(point.verdict.status), judged)
-            cells[sweep.scenario.name, column] = cell
-    names = [sweep.scenario.name for sweep in sweeps]
+    for row in rows:
+        for column, cell in zip(columns, row.cells, strict=True):
+            shown = cell if cell.result else replace(cell, status=None)
+            unasked = replace(shown, reason="not needed: the kernels around agree")
+            cells[row.scenario.name, column] = unasked if cell.status is None else shown
+    names = [row.scenario.name for row in rows]
     return _collection(f"Timeline of {', '.join(names)}", note, names, columns, cells)
 
 
@@ -175,11 +156,11 @@ def _collection(
     note: str,
     scenarios: Iterable[str],
     columns: Iterable[Column],
-    cells: Mapping[tuple[str, Column], CollectionCell],
+    cells: Mapping[tuple[str, Column], GridCell],
 ) -> Collection:
     worst: dict[str, int] = {}
     for (name, _), cell in cells.items():
-        worst[name] = min(severity(cell.status), worst.get(name, severity(NOT_DECIDED)))
+        worst[name] = min(severity(word_of(cell)), worst.get(name, severity(NOT_DECIDED)))
     ordered = sorted(scenarios, key=lambda name: worst.get(name, severity(NOT_DECIDED)))
     return Collection(title, note, tuple(ordered), tuple(columns), cells)
 
@@ -198,12 +179,17 @@ def runs_of(store: Store, scenario: str) -> Iterable[RunFolder]:
             yield load_run(path)
 
 
-def _judged_cell(run: RunFolder) -> CollectionCell:
+def _judged_cell(folder: RunFolder) -> GridCell:
+    scenario = folder.scenario
+    cell = GridCell(scenario.name, scenario.digest, folder.facts.kernel, scenario.clock)
     try:
-        verdict = judge_run(run)
+        return replace(judged(cell, Run(folder, judge_run(folder))), reason="")
     except (Misuse, Altered) as gone:
-        return CollectionCell(str(Status.ERROR), None, gone.message)
-    return CollectionCell(str(verdict.status), JudgedRun(run, verdict))
+        return replace(cell, status=Status.ERROR, reason=gone.message)
+
+
+def word_of(cell: GridCell | None) -> str:
+    return NOT_DECIDED if cell is None or cell.status is None else str(cell.status)
 
 
 def _series(kernel: KernelFacts) -> str:
@@ -232,12 +218,11 @@ def heat_rows(collection: Collection) -> Iterator[Values]:
         yield {"scenario": scenario, "cells": [_cell(column, entry) for column, entry in row]}
 
 
-def _cell(column: Column, entry: CollectionCell | None) -> Values:
-    if entry is None or entry.judged is None:
-        word = NOT_DECIDED if entry is None else entry.status
+def _cell(column: Column, entry: GridCell | None) -> Values:
+    if entry is None or entry.result is None:
         nothing = {"claims": "", "margin": "", "near": False, "linked": False}
-        return {**nothing, "kernel": column.label, "word": word, "detail": entry.reason if entry else ""}
-    verdict = entry.judged.verdict
+        return {**nothing, "kernel": column.label, "word": word_of(entry), "detail": entry.reason if entry else ""}
+    verdict = entry.result.verdict
     counted = [claim for claim in verdict.claims if not claim.optional]
     known = sum(claim.word == XFAIL for claim in counted)
     held = sum(claim.counts_as is Status.PASS for claim in counted) - known
@@ -255,7 +240,7 @@ def _cell(column: Column, entry: CollectionCell | None) -> Values:
         detail = f"tightest claim: {that}" if that else ""
     return {
         "kernel": column.label,
-        "word": entry.status,
+        "word": word_of(entry),
         "claims": says,
         "margin": shown,
         "detail": detail,

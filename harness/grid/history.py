@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from harness.judge.cells import CellResult, Ensemble, ensemble_of
-from harness.judge.difference import ArmFigure, Difference, Precision, figure_difference
+from harness.grid.lines import Line, Side, changes, figure_lines
+from harness.judge.difference import Difference
 from harness.record.index import Index, IndexedRun
 from harness.record.store import load_run
 from harness.report.format import figure, plural, spread
@@ -19,28 +19,16 @@ from lab.kernels.release import by_release
 
 @dataclass(frozen=True)
 class FigureSeries:
-    """One figure. ``over`` says over what: ``days on 6.1`` or ``versions``. ``exact``: of the virtual clock.
-
-    ``runs`` have the cells of each run.
-    """
+    """One figure; a place of ``line`` is one of ``runs``. ``over`` says over what: ``days on 6.1`` or ``versions``."""
 
     over: str
-    figure: ArmFigure
-    runs: tuple[tuple[IndexedRun, Sequence[CellResult]], ...]
-    exact: bool = False
-
-    @property
-    def ensembles(self) -> list[Ensemble]:
-        ensembles = (ensemble_of(cells, self.figure.arm, self.figure.key) for _, cells in self.runs)
-        return [ensemble for ensemble in ensembles if ensemble]
+    line: Line
+    runs: tuple[IndexedRun, ...]
 
     def changes(self) -> Iterator[tuple[IndexedRun, IndexedRun, Difference]]:
         """Neighbours that differ by the rule of ``compare``."""
-        for (before, left), (after, right) in itertools.pairwise(self.runs):
-            precision = Precision(self.exact, before.kernel_facts.configured_as(after.kernel_facts))
-            change = figure_difference(self.figure, left, right, precision)
-            if change.marked:
-                yield before, after, change
+        for change in changes([self.line], sorted(self.line.values)):
+            yield self.runs[change.before], self.runs[change.after], change.difference
 
 
 def history(index: Index, scenario: str, metric: str) -> tuple[tuple[FigureSeries, ...], int]:
@@ -62,15 +50,10 @@ def history(index: Index, scenario: str, metric: str) -> tuple[tuple[FigureSerie
 
 
 def _series(index: Index, over: str, runs: Sequence[IndexedRun], metric: str, *, exact: bool) -> Iterator[FigureSeries]:
-    cells = {run.path: index.cells(run.path) for run in runs}
-    names = {
-        path: {ArmFigure(cell.arm, *key) for cell in own for key in cell.figures if key[2] == metric}
-        for path, own in cells.items()
-    }
-    for name in sorted(frozenset().union(*names.values())):
-        measured = tuple((run, cells[run.path]) for run in runs if name in names[run.path])
-        if len(measured) > 1:
-            yield FigureSeries(over, name, measured, exact)
+    sides = {place: Side(run.kernel_facts, index.cells(run.path)) for place, run in enumerate(runs)}
+    for line in figure_lines(sides, (metric,), exact=exact):
+        if len(line.values) > 1:
+            yield FigureSeries(over, line, tuple(runs))
 
 
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -80,7 +63,7 @@ def print_history(
     console: Console, scenario: str, series: Sequence[FigureSeries], left_out: int, arms: AbstractSet[str]
 ) -> None:
     """Each series of the chosen arms (all when none), those that change first."""
-    shown = [each for each in series if not arms or each.figure.arm in arms]
+    shown = [each for each in series if not arms or each.line.arm in arms]
     for over, group in itertools.groupby(shown, lambda each: each.over):
         console.print(Text(f"\n{scenario} over {over}", "bold underline"))
         for each in sorted(group, key=lambda each: not any(each.changes())):
@@ -94,11 +77,11 @@ def print_history(
 
 
 def _print_series(console: Console, series: FigureSeries) -> None:
-    ensembles, (arm, *rest) = series.ensembles, series.figure
+    ensembles = [series.line.values[place] for place in sorted(series.line.values)]
     medians = [ensemble.median for ensemble in ensembles]
     top = max(medians) or 1.0
     drawn = "".join(_BARS[max(0, round(value / top * (len(_BARS) - 1)))] for value in medians)
-    line = Text(f"  {arm} {'.'.join(rest)}  ").append(drawn, "cyan")
+    line = Text(f"  {series.line.title}  ").append(drawn, "cyan")
     line.append(f"  {spread(ensembles[-1])} in the last of {plural(len(medians), 'run')}")
     console.print(line, soft_wrap=True)
     for run, later, change in series.changes():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measures the cells of a matrix: concurrent runs whose boots share the host's lanes.
+"""Measures the cells of a grid: concurrent runs whose boots share the host's lanes.
 
 A cell that fails never stops the others, and nothing is measured twice: a cell that an earlier run
 decided is taken from there, a killed run is resumed, and a cell that another matrix on this store measures is
@@ -11,26 +11,29 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from traceback import extract_tb
+from typing import Protocol
 
 from harness.base.files import held_one, writing
+from harness.grid.lines import GridRow
 from harness.judge.verdict import Verdict
-from harness.record.matrices import (
+from harness.record.grid import (
     FOLDER,
-    MatrixCell,
-    MatrixFolder,
-    MatrixRecord,
-    matrices,
-    new_matrix,
+    Grid,
+    GridCell,
+    GridFolder,
+    grids,
+    new_grid,
     same_request,
     with_cell,
 )
+from harness.record.judging import Run
 from harness.record.store import KernelFacts, Store
 from harness.report.claims import value
 from harness.run.bench import Bench
@@ -40,7 +43,6 @@ from harness.run.plan import Request, run_command
 from harness.scenario.model import Scenario, Status
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_LAB_BROKEN, BlklabError, CannotJudge, KernelFailed, LabBroken, Misuse
-from lab.base.reading import real
 from lab.kernels.model import Kernel
 from lab.session import Lab
 
@@ -72,9 +74,9 @@ def read_shard(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def record_of(plan: MatrixPlan, lab: Lab) -> MatrixRecord:
+def record_of(plan: MatrixPlan, lab: Lab) -> Grid:
     """The undecided matrix: scenario by scenario, those of the wall clock last."""
-    return MatrixRecord(
+    return Grid(
         matrix_id="",
         cells=cells_of(plan),
         seeds=plan.seeds,
@@ -85,7 +87,7 @@ def record_of(plan: MatrixPlan, lab: Lab) -> MatrixRecord:
     )
 
 
-def cells_of(plan: MatrixPlan) -> tuple[MatrixCell, ...]:
+def cells_of(plan: MatrixPlan) -> tuple[GridCell, ...]:
     """The cells of all shards, in boot order."""
     kernels = [
         KernelFacts(spec, "", "", "") if isinstance(kernel, BlklabError) else KernelFacts.of(kernel)
@@ -93,7 +95,7 @@ def cells_of(plan: MatrixPlan) -> tuple[MatrixCell, ...]:
     ]
     return dealt(
         [
-            MatrixCell(scenario.name, scenario.digest, kernel, scenario.clock, boots=boots_of(scenario, plan.seeds))
+            GridCell(scenario.name, scenario.digest, kernel, scenario.clock, boots=boots_of(scenario, plan.seeds))
             for scenario in sorted(plan.scenarios, key=lambda scenario: scenario.timing.alone)
             for kernel in kernels
         ],
@@ -101,7 +103,7 @@ def cells_of(plan: MatrixPlan) -> tuple[MatrixCell, ...]:
     )
 
 
-def dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
+def dealt(cells: Sequence[GridCell], shards: int) -> tuple[GridCell, ...]:
     """Assign each cell to the shard with the fewest boots so far; the same one on every machine."""
     loads, spread = [0] * shards, []
     for cell in cells:
@@ -111,14 +113,15 @@ def dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
     return tuple(spread)
 
 
-def judged(root: Path, cell: MatrixCell, run: Path, verdict: Verdict, seconds: float) -> MatrixCell:
+def judged(cell: GridCell, run: Run, seconds: float = 0.0) -> GridCell:
+    """The cell as the run decides it."""
+    verdict = run.verdict
     reason = "" if verdict.status is Status.PASS else next(_reasons(verdict), "")
-    place = str(real(run).relative_to(real(root)))
     decided = replace(cell, status=verdict.status, exit_code=verdict.exit_code, reason=reason)
-    return replace(decided, run=place, seconds=seconds)
+    return replace(decided, run=run.path, seconds=seconds, result=run)
 
 
-def broken(cell: MatrixCell, error: BaseException) -> MatrixCell:
+def broken(cell: GridCell, error: BaseException) -> GridCell:
     """The cell without a verdict; an exception that is not a BlklabError is a bug."""
     if isinstance(error, BlklabError):
         kinds = ((CannotJudge, Status.MISS), (KernelFailed, Status.FAIL))
@@ -144,13 +147,51 @@ def _reasons(verdict: Verdict) -> Iterator[str]:
             yield f"{control.that}: {control.judgement.reason}"
 
 
+class Extends(Protocol):
+    """What measures one more kernel of a row."""
+
+    def extended(self, row: GridRow, place: int) -> GridRow: ...
+
+
+@dataclass(frozen=True)
+class Sweeper:
+    """What measures a kernel. ``resolve`` raises BlklabError for one that cannot be had."""
+
+    bench: Bench
+    resolve: Callable[[str], Kernel]
+    seeds: int | None = None
+    arms: tuple[str, ...] = ()
+
+    def extended(self, row: GridRow, place: int) -> GridRow:
+        """The row with the kernel at ``place`` measured, or missing with the reason.
+
+        Raises LabBroken when the results cannot be kept, and Misuse: no other kernel could be measured either.
+        """
+        cell, spec = row.cells[place], row.cells[place].kernel.spec
+        try:
+            kernel = self.resolve(spec)
+            command = run_command(row.scenario.name, spec, self.seeds, self.arms)
+            run = self.bench.measure(Request(row.scenario, kernel, self.seeds, self.arms, command=command))
+        except Misuse:
+            raise
+        except BlklabError as error:
+            if isinstance(error, LabBroken):
+                self.bench.store.check()
+            return row.decided(place, broken(cell, error))
+        if run.verdict.measured:
+            return row.decided(place, judged(cell, run), kernel.config)
+        reasons = dict.fromkeys(reason for each in run.verdict.incidents for reason in each.reasons)
+        lacking = "; ".join(reasons) or "nothing was measured"
+        return row.decided(place, replace(judged(cell, run), reason=lacking, result=None))
+
+
 _POLL = 0.5
 """Seconds between two checks of a cell that another matrix measures."""
 _SPARE_RUNS = 1
 """Runs beyond those that fill all lanes: planned and judged while the others boot."""
 
 
-def run_matrix(bench: Bench, plan: MatrixPlan, listener: MatrixListener) -> MatrixFolder:
+def run_matrix(bench: Bench, plan: MatrixPlan, listener: MatrixListener) -> GridFolder:
     """Decide every cell of the plan's shard. Running the same plan again resumes it.
 
     Raises LabBroken when results can no longer be kept; whatever was measured until then counts.
@@ -160,11 +201,11 @@ def run_matrix(bench: Bench, plan: MatrixPlan, listener: MatrixListener) -> Matr
         return _Matrix(bench, plan, listener).decide(folder)
 
 
-def _folder(store: Store, planned: MatrixRecord) -> AbstractContextManager[MatrixFolder]:
+def _folder(store: Store, planned: Grid) -> AbstractContextManager[GridFolder]:
     """The record of an unfinished matrix of the same plan, else a new one; locked until the context ends."""
-    unfinished = (matrix for matrix in reversed(matrices(store.root)) if not matrix.record.ended)
-    alike = (matrix for matrix in unfinished if same_request(matrix.record, planned))
-    return held_one(alike, lambda: new_matrix(store.root, planned))
+    unfinished = (matrix for matrix in reversed(grids(store.root)) if not matrix.grid.ended)
+    alike = (matrix for matrix in unfinished if same_request(matrix.grid, planned))
+    return held_one(alike, lambda: new_grid(store.root, planned))
 
 
 @dataclass
@@ -176,8 +217,8 @@ class _Matrix:
     listener: MatrixListener
     stopping: threading.Event = field(default_factory=threading.Event)
 
-    def decide(self, folder: MatrixFolder) -> MatrixFolder:
-        record = replace(folder.record, cells=tuple(cell.undecided() for cell in folder.record.cells))
+    def decide(self, folder: GridFolder) -> GridFolder:
+        record = replace(folder.grid, cells=tuple(cell.undecided() for cell in folder.grid.cells))
         own = record.own
         cells = tuple((cell.scenario, cell.kernel.release or cell.kernel.spec, cell.boots) for cell in own)
         at_once = (self.bench.cluster or self.bench.turns).lanes.at_once
@@ -193,16 +234,16 @@ class _Matrix:
                         if cell is None:
                             waiting[pool.submit(self._cell, number, own[number], patient=True)] = number
                         else:
-                            folder = folder.saved(with_cell(folder.record, cell))
+                            folder = folder.saved(with_cell(folder.grid, cell))
             except BaseException:
                 self.stopping.set()
                 self.bench.stop()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         ended = datetime.now(UTC).isoformat(timespec="milliseconds")
-        return folder.saved(replace(folder.record, ended=ended))
+        return folder.saved(replace(folder.grid, ended=ended))
 
-    def _decided(self, future: "Future[MatrixCell | None]", number: int, cell: MatrixCell) -> MatrixCell | None:
+    def _decided(self, future: "Future[GridCell | None]", number: int, cell: GridCell) -> GridCell | None:
         error = future.exception()
         decided = future.result() if error is None else broken(cell, error)
         if isinstance(error, LabBroken):
@@ -213,7 +254,7 @@ class _Matrix:
             self.listener(CellDecided(number, decided.status, decided.seconds, decided.reason, before))
         return decided
 
-    def _cell(self, number: int, cell: MatrixCell, *, patient: bool = False) -> MatrixCell | None:
+    def _cell(self, number: int, cell: GridCell, *, patient: bool = False) -> GridCell | None:
         """Decide one cell; None if another matrix measures it, unless ``patient``."""
         if self.stopping.is_set():
             raise Stopped
@@ -224,7 +265,7 @@ class _Matrix:
         with self._in_hand(scenario, kernel, patient=patient) as mine:
             return self._measure(number, cell, scenario, kernel) if mine else None
 
-    def _measure(self, number: int, cell: MatrixCell, scenario: Scenario, kernel: Kernel) -> MatrixCell:
+    def _measure(self, number: int, cell: GridCell, scenario: Scenario, kernel: Kernel) -> GridCell:
         def listen(event: Event) -> None:
             self.listener(OfCell(number, event))
 
@@ -233,7 +274,7 @@ class _Matrix:
         bench = self.bench.ranked(number, lambda: nullcontext(listen))
         run = bench.measure(Request(scenario, kernel, self.plan.seeds, command=command))
         seconds = 0.0 if run.earlier else time.monotonic() - started
-        return judged(bench.store.root, cell, run.folder.path, run.verdict, seconds)
+        return judged(cell, run, seconds)
 
     @contextmanager
     def _in_hand(self, scenario: Scenario, kernel: Kernel, *, patient: bool) -> Iterator[bool]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The record of a matrix: the run of each cell of scenarios x kernels.
+"""A grid: the run of each cell of scenarios x kernels, and its record on disk.
 
     <root>/matrix/<matrix-id>/matrix.json    replaced whenever a cell is decided
     <root>/matrix/latest                     symlink to the matrix that was started last
@@ -10,13 +10,14 @@ matrix reads the run folders, not the record.
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.base.files import held, link_atomic, read_json, write_json, writing
 from harness.base.plain import from_plain, to_plain
 from harness.judge.cells import exit_code_of, matrix_status
+from harness.record.judging import Run
 from harness.record.store import LATEST, KernelFacts, new_run_id
 from harness.scenario.model import Status
 from harness.scenario.timing import Clock
@@ -29,12 +30,13 @@ _RECORD = "matrix.json"
 
 
 @dataclass(frozen=True)
-class MatrixCell:
+class GridCell:
     """One scenario on one kernel. ``status`` is None until the cell is decided.
 
     ``run`` is the run's folder relative to the results root, empty when there is none. ``reason`` is
     a sentence, empty for a plain PASS. ``seconds`` is the measuring time, 0 when an earlier run was
-    reused. ``shard`` counts from 1. ``boots`` are those of the run.
+    reused. ``shard`` counts from 1. ``boots`` are those of the run. ``result`` is the run where it is in hand; the
+    record refers to it by ``run``.
     """
 
     scenario: str
@@ -48,22 +50,25 @@ class MatrixCell:
     run: str = ""
     reason: str = ""
     seconds: float = 0.0
+    result: Run | None = field(default=None, compare=False, repr=False)
 
-    def undecided(self) -> "MatrixCell":
+    def undecided(self) -> "GridCell":
         """The cell as it was planned."""
-        return replace(self, status=None, exit_code=EXIT_PASS, run="", reason="", seconds=0.0)
+        return replace(self, status=None, exit_code=EXIT_PASS, run="", reason="", seconds=0.0, result=None)
 
 
 @dataclass(frozen=True)
-class MatrixRecord:
-    """The content of matrix.json. This is shard ``shard`` of ``shards``; cells of other shards stay undecided.
+class Grid:
+    """Cells of scenarios x kernels: the content of matrix.json.
+
+    This is shard ``shard`` of ``shards``; cells of other shards stay undecided.
 
     ``started`` and ``ended`` are UTC in ISO 8601, ``ended`` is empty until every cell of the shard is decided.
     ``seeds`` None takes each scenario's number.
     """
 
     matrix_id: str
-    cells: tuple[MatrixCell, ...]
+    cells: tuple[GridCell, ...]
     seeds: int | None = None
     shard: int = 1
     shards: int = 1
@@ -74,7 +79,7 @@ class MatrixRecord:
     schema: int = SCHEMA
 
     @property
-    def own(self) -> tuple[MatrixCell, ...]:
+    def own(self) -> tuple[GridCell, ...]:
         return tuple(cell for cell in self.cells if self.shards == 1 or cell.shard == self.shard)
 
     @property
@@ -97,25 +102,28 @@ class MatrixRecord:
     def kernels(self) -> tuple[KernelFacts, ...]:
         return tuple(dict.fromkeys(cell.kernel for cell in self.cells))
 
-    def at(self) -> Mapping[tuple[str, KernelFacts], MatrixCell]:
+    def at(self) -> Mapping[tuple[str, KernelFacts], GridCell]:
         return {(cell.scenario, cell.kernel): cell for cell in self.cells}
 
 
 @dataclass(frozen=True)
-class MatrixFolder:
+class GridFolder:
     path: Path
-    record: MatrixRecord
+    grid: Grid
 
-    def saved(self, record: MatrixRecord) -> "MatrixFolder":
+    def saved(self, grid: Grid) -> "GridFolder":
         """Replace the record. Raises LabBroken."""
-        write_json(self.path / _RECORD, to_plain(record))
-        return MatrixFolder(self.path, record)
+        plain = to_plain(replace(grid, cells=tuple(replace(cell, result=None) for cell in grid.cells)))
+        for cell in plain["cells"]:
+            del cell["result"]
+        write_json(self.path / _RECORD, plain)
+        return GridFolder(self.path, grid)
 
     def held(self) -> AbstractContextManager[None]:
         return held(self.path, "matrix")
 
 
-def new_matrix(root: Path, planned: MatrixRecord, *, now: datetime | None = None) -> MatrixFolder:
+def new_grid(root: Path, planned: Grid, *, now: datetime | None = None) -> GridFolder:
     """Create the folder of a matrix and fill in its id and start. Raises LabBroken."""
     started = now or datetime.now(UTC)
     label = f"{len(planned.scenarios)}x{len(planned.kernels)}"
@@ -123,12 +131,12 @@ def new_matrix(root: Path, planned: MatrixRecord, *, now: datetime | None = None
     path = root / FOLDER / record.matrix_id
     with writing(path):
         path.mkdir(parents=True)
-    folder = MatrixFolder(path, record).saved(record)
+    folder = GridFolder(path, record).saved(record)
     link_atomic(path.parent / LATEST, path.name)
     return folder
 
 
-def load_matrix(path: Path) -> MatrixFolder:
+def load_grid(path: Path) -> GridFolder:
     """The matrix in a folder (or a symlink to it). Raises Misuse when there is none, or of another schema."""
     folder = real(path)
     plain = read_json(folder / _RECORD)
@@ -137,34 +145,34 @@ def load_matrix(path: Path) -> MatrixFolder:
             f"{path} does not contain a matrix of schema {SCHEMA}", remedy="give a folder below results/matrix/"
         )
     try:
-        return MatrixFolder(folder, from_plain(MatrixRecord, plain))
+        return GridFolder(folder, from_plain(Grid, plain))
     except ValueError as error:
         raise Misuse(f"{path} is damaged: {error}", remedy="run blklab matrix again; its runs are kept") from error
 
 
-def matrices(root: Path) -> tuple[MatrixFolder, ...]:
+def grids(root: Path) -> tuple[GridFolder, ...]:
     """All readable matrices below a results root, oldest first."""
     found = []
     for path in sorted((root / FOLDER).glob("[0-9]*")):
         with suppress(Misuse):
-            found.append(load_matrix(path))
+            found.append(load_grid(path))
     return tuple(found)
 
 
-def same_request(one: MatrixRecord, other: MatrixRecord) -> bool:
+def same_request(one: Grid, other: Grid) -> bool:
     """Whether two records ask for the same cells of the same shard."""
     mine, theirs = (tuple(cell.undecided() for cell in record.cells) for record in (one, other))
     as_asked = replace(one, matrix_id=other.matrix_id, command=other.command, started=other.started, ended=other.ended)
     return mine == theirs and replace(as_asked, cells=other.cells) == other
 
 
-def with_cell(record: MatrixRecord, decided: MatrixCell) -> MatrixRecord:
+def with_cell(record: Grid, decided: GridCell) -> Grid:
     key = decided.scenario, decided.kernel
     return replace(
         record, cells=tuple(decided if (cell.scenario, cell.kernel) == key else cell for cell in record.cells)
     )
 
 
-def referred(records: Iterable[MatrixRecord]) -> frozenset[str]:
+def referred(records: Iterable[Grid]) -> frozenset[str]:
     """The runs that these matrices refer to, as paths relative to the results root."""
     return frozenset(cell.run for record in records for cell in record.cells if cell.run)

@@ -6,19 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from harness.grid.overview import NEAR, Collection, Column, heat_rows, word_of
 from harness.judge.cells import ensemble_of
 from harness.judge.claims import NOT_RUN, Judgement
 from harness.judge.difference import ArmFigure, claim_difference, figure_difference
 from harness.judge.thresholds import LARGE
 from harness.judge.verdict import SHOWN_METRIC
-from harness.record.judging import precision_of
+from harness.record.grid import GridCell
+from harness.record.judging import Run, precision_of
 from harness.report.charts import StripRow, strip
 from harness.report.claims import EXPECTED, MUST_BE, value
 from harness.report.format import LEGEND, change_words, figure, reported, severity, spread, time_words
 from harness.report.html import Values, render
 from harness.scenario.model import Claim, Ratio, Scenario, Status
 from harness.scenario.registry import PER_IO
-from harness.studies.overview.collection import NEAR, Collection, CollectionCell, Column, JudgedRun, heat_rows
 
 _NOTHING = "-"
 _TABLES: Mapping[str, tuple[str, Callable[[float], str]]] = {
@@ -28,7 +29,7 @@ _TABLES: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "CPU time per I/O: instructions of the guest, under the virtual clock": (PER_IO, time_words),
 }
 
-Row = tuple[str, JudgedRun | None]
+Row = tuple[str, Run | None]
 """The label of a row, and its run."""
 
 
@@ -67,9 +68,9 @@ def entries(rows: Sequence[Row], of: str, wish: str) -> list[Values]:
     return sorted(parts, key=lambda part: (-part["change"], part["severity"]))
 
 
-def _moved(ratio: Ratio, before: tuple[JudgedRun, Judgement], after: tuple[JudgedRun, Judgement]) -> bool:
+def _moved(ratio: Ratio, before: tuple[Run, Judgement], after: tuple[Run, Judgement]) -> bool:
     (left, first), (right, second) = before, after
-    cells, precision = (left.verdict.cells, right.verdict.cells), precision_of(left.run, right.run)
+    cells, precision = (left.verdict.cells, right.verdict.cells), precision_of(left.folder, right.folder)
     return claim_difference(ratio, first, second, cells, precision).marked
 
 
@@ -106,7 +107,7 @@ def compared(
             change = ""
             if first:
                 sides = first.verdict.cells, run.verdict.cells
-                precision = precision_of(first.run, run.run)
+                precision = precision_of(first.folder, run.folder)
                 change = change_words(figure_difference(ArmFigure(arm, load, role, metric), *sides, precision))
             cells.append((show(ensemble.median), "" if low == high else f"{low} .. {high}", change))
             first = first or run
@@ -115,13 +116,13 @@ def compared(
 
 
 def _newest(rows: Sequence[Row]) -> Scenario:
-    return max((run.run for _, run in rows if run), key=lambda run: run.facts.run_id).scenario
+    return max((run.folder for _, run in rows if run), key=lambda run: run.facts.run_id).scenario
 
 
 def set_page(collection: Collection) -> str:
     """HTML of the heat map and, for each scenario, of its ratios kernel by kernel or run by run."""
     parts = [_scenario(collection, name) for name in collection.scenarios]
-    words = Counter(entry.status for entry in collection.cells.values())
+    words = Counter(word_of(entry) for entry in collection.cells.values())
     return render(
         "set.html",
         legend=LEGEND,
@@ -137,7 +138,7 @@ def set_page(collection: Collection) -> str:
 def _scenario(collection: Collection, scenario: str) -> Values | None:
     """``machines`` are the distinct QEMU versions of the boots."""
     rows = [(column, entry) for column, entry in collection.row(scenario) if entry is not None]
-    named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
+    named: list[Row] = [(column.label, entry.result) for column, entry in rows]
     if not any(run for _, run in named):
         return None
     ratios, red = entries(named, "claims", EXPECTED), entries(named, "controls", MUST_BE)
@@ -153,23 +154,23 @@ def _scenario(collection: Collection, scenario: str) -> Values | None:
         "reproductions": list(_reproductions(named)),
         "tables": {name: figures for name, figures in tables.items() if figures},
         "runs": shown,
-        "machines": list(dict.fromkeys(run.run.facts.qemu for _, run in named if run and run.run.facts.qemu)),
+        "machines": list(dict.fromkeys(run.folder.facts.qemu for _, run in named if run and run.folder.facts.qemu)),
         "failed": any(severity(run["status"]) < bad for run in shown),
         "controls_failed": any(control["severity"] < bad for control in red),
     }
 
 
-def _runs(rows: Sequence[tuple[Column, CollectionCell]]) -> Iterator[Values]:
+def _runs(rows: Sequence[tuple[Column, GridCell]]) -> Iterator[Values]:
     """``folder`` is that of the run, as text: a page that was mailed could follow no link to it."""
     for column, entry in rows:
-        if entry.judged is None:
+        if entry.result is None:
             nothing = {"release": column.says, "started": "-", "seeds": 0, "command": "-", "folder": ""}
-            yield {**nothing, "label": column.label, "status": entry.status, "reason": entry.reason}
+            yield {**nothing, "label": column.label, "status": word_of(entry), "reason": entry.reason}
             continue
-        run = entry.judged.run
+        run = entry.result.folder
         yield {
             "label": column.label,
-            "status": entry.status,
+            "status": word_of(entry),
             "release": run.facts.kernel.release,
             "started": run.facts.started[:16].replace("T", " "),
             "seeds": len(run.facts.seeds),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.files import writing
-from harness.matrix.worker import CHUNK, Booted, Lacks, Order, Unfit, boot_here, code_digest, receive, unpack
+from harness.grid.worker import CHUNK, Booted, Lacks, Order, Unfit, boot_here, code_digest, receive, unpack
 from harness.run.boots import Lanes, Stopped, Turns
 from lab.base.digest import known_digest
 from lab.base.errors import LabBroken, Misuse

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From the runs of kernels to lines of values, and the neighbours between which a line changes. Pure."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from harness.judge.cells import CellResult, Ensemble
+from harness.judge.difference import ArmFigure, Difference, Precision
+from harness.record.grid import GridCell
+from harness.record.judging import Run
+from harness.record.store import KernelFacts
+from harness.scenario.model import Bound, Scenario, Status
+from harness.scenario.ratio import FIGURE
+from harness.scenario.registry import COUNTED, GUEST, figure_of, on_several_cpus
+from lab.base.errors import Misuse
+
+METRICS = ("iops", "cpu.per_io", *COUNTED)
+_PACKAGES = "debian:"
+
+
+@dataclass(frozen=True)
+class GridRow:
+    """One scenario on an ordered list of kernels: a row of a grid, whose cells are decided as they are asked for.
+
+    A place counts kernels from 0. ``configs`` has the configurations of measured kernels, as ``lab.kernels.model``.
+    """
+
+    scenario: Scenario
+    cells: tuple[GridCell, ...]
+    configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, scenario: Scenario, specs: Sequence[str]) -> "GridRow":
+        """Undecided cells. Raises Misuse for fewer than two kernels."""
+        if len(specs) < 2:  # noqa: PLR2004
+            raise Misuse("one kernel has no neighbour", remedy='two or more: --kernels "debian:6.1 .. debian:7.3"')
+        name, clock = scenario.name, scenario.clock
+        kernels = (KernelFacts(spec, "", "", "") for spec in specs)
+        return cls(scenario, tuple(GridCell(name, scenario.digest, kernel, clock) for kernel in kernels))
+
+    def decided(self, place: int, cell: GridCell, config: Mapping[str, str] | None = None) -> "GridRow":
+        configs = self.configs if config is None else {**self.configs, place: config}
+        return replace(self, cells=(*self.cells[:place], cell, *self.cells[place + 1 :]), configs=configs)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A short name of each kernel."""
+        return tuple(label(cell.kernel.spec) for cell in self.cells)
+
+    @property
+    def runs(self) -> Mapping[int, Run]:
+        """The kernels that were measured, in their order."""
+        return {place: cell.result for place, cell in enumerate(self.cells) if cell.result is not None}
+
+    @property
+    def missing(self) -> Mapping[int, str]:
+        """Why kernels could not be measured."""
+        return {place: cell.reason for place, cell in enumerate(self.cells) if cell.status and cell.result is None}
+
+    @property
+    def skipped(self) -> tuple[int, ...]:
+        """Places that were not asked for."""
+        return tuple(place for place, cell in enumerate(self.cells) if cell.status is None)
+
+
+def label(spec: str) -> str:
+    """``6.12`` for debian:6.12, the revision of a tree, the last folder of a path."""
+    return spec.removeprefix(_PACKAGES).rpartition("@")[2].rpartition("/")[2]
+
+
+class Side(NamedTuple):
+    """What was measured on one kernel."""
+
+    kernel: KernelFacts
+    cells: Sequence[CellResult]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One claim (``bound`` is what it expects) or one figure over kernels or runs, by their places.
+
+    ``arm`` is empty for a claim, ``name`` its sentence; ``statuses`` are those of a claim, ``unit`` that of a figure.
+    ``figures`` are those that it consists of. ``exact``: of the virtual clock.
+    """
+
+    name: str
+    values: Mapping[int, Ensemble]
+    sides: Mapping[int, Side]
+    exact: bool
+    figures: tuple[ArmFigure, ...] = ()
+    arm: str = ""
+    bound: Bound | None = None
+    statuses: Mapping[int, Status] = field(default_factory=dict)
+    unit: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.arm} {self.name}".strip()
+
+    def difference(self, before: int, after: int) -> Difference:
+        """Between two places, by the rule of ``blklab compare``."""
+        null, places = None, (before, after)
+        if all(place in self.values for place in places):
+            one, other = (self.sides[place] for place in places)
+            precision = Precision(self.exact, one.kernel.configured_as(other.kernel))
+            null = precision.evidence(self.figures, one.cells, other.cells)
+        first, second = (self.values.get(place) for place in places)
+        left, right = (self.statuses.get(place) for place in places)
+        return Difference(first, second, self.exact, null, statuses=(left, right))
+
+
+class LineChange(NamedTuple):
+    """``line`` differs between the places ``before`` and ``after``, between which nothing was measured."""
+
+    line: Line
+    before: int
+    after: int
+    difference: Difference
+
+
+def changes(lines: Sequence[Line], places: Sequence[int]) -> Iterator[LineChange]:
+    """Every change between neighbours among the measured ``places``, in their order."""
+    for before, after in itertools.pairwise(places):
+        for line in lines:
+            difference = line.difference(before, after)
+            if difference.turned or difference.marked:
+                yield LineChange(line, before, after, difference)
+
+
+def lines(row: GridRow, metrics: Sequence[str] = METRICS, *, summed: bool = False) -> tuple[Line, ...]:
+    """The claims in the order of the file, then the figures of each arm.
+
+    ``summed``: of counts of several CPUs only those of all, for which role's I/Os share a line or a lock is chance.
+    """
+    sides = {place: Side(run.folder.facts.kernel, run.verdict.cells) for place, run in row.runs.items()}
+    figures = figure_lines(sides, metrics, exact=row.scenario.timing.exact, summed=summed)
+    return (*_claims(row, sides), *figures)
+
+
+def _claims(row: GridRow, sides: Mapping[int, Side]) -> Iterator[Line]:
+    for claim in row.scenario.claims:
+        judged = {
+            place: seen.judgement
+            for place, run in row.runs.items()
+            for seen in run.verdict.claims
+            if (seen.that, seen.ratio) == (claim.that, claim.ratio.text)
+        }
+        values = {place: each.ensemble for place, each in judged.items() if each.ensemble is not None}
+        statuses = {place: each.status for place, each in judged.items()}
+        figures = tuple(ArmFigure(*operand.path) for operand in claim.ratio.operands if operand.kind == FIGURE)
+        exact, bound = row.scenario.timing.exact, claim.expect
+        yield Line(claim.that, values, sides, exact, figures, bound=bound, statuses=statuses)
+
+
+def figure_lines(
+    sides: Mapping[int, Side], metrics: Sequence[str], *, exact: bool, summed: bool = False
+) -> Iterator[Line]:
+    """A figure that all roles of a load share (such as cpu.per_io) is one line, named without a role."""
+    figures: dict[tuple[str, str, str], dict[str, dict[int, dict[int, float]]]] = {}
+    for place, side in sides.items():
+        for cell in side.cells:
+            for (load, role, metric), value in cell.figures.items():
+                part = role != GUEST and GUEST in figure_of(role, metric).held_by
+                if metric in metrics and not (summed and part and on_several_cpus(load, cell.figures)):
+                    roles = figures.setdefault((cell.arm, load, metric), {})
+                    roles.setdefault(role, {}).setdefault(place, {})[cell.seed] = value
+    for (arm, load, metric), roles in figures.items():
+        first = next(iter(roles.values()))
+        shared = len(roles) > 1 and all(values == first for values in roles.values())
+        for role, by_place in {"": first}.items() if shared else roles.items():
+            held = ArmFigure(arm, load, role or next(iter(roles)), metric)
+            name = ".".join(filter(None, (load, role, metric)))
+            values = {place: Ensemble(by_seed) for place, by_seed in by_place.items()}
+            yield Line(name, values, sides, exact, (held,), arm, unit=figure_of(held.role, metric).unit)
