@@ -30,7 +30,7 @@ from harness.commands.options import MOST_SEEDS, kernel_default, number
 from harness.commands.verdict import print_run
 from harness.judge.claims import XFAIL
 from harness.judge.verdict import Verdict
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.record.judging import Run
 from harness.report.claims import conclusion
 from harness.run.plan import Request, run_command

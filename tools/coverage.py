@@ -12,7 +12,7 @@ from harness.base.files import write_atomic
 from harness.commands.boots import bench_of, every_scenario, kernel_of
 from harness.commands.options import ARMS, JOBS, KERNEL, RESULTS, SOME_SCENARIOS, tell
 from harness.commands.parser import Command, option
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.patch.coverage import REMAKE, SCHEMA, Coverage, Loads, load_coverage, scenario_of
 from harness.profile.model import DEVICE_MODELS
 from harness.run.bench import Bench

@@ -17,7 +17,7 @@ from statistics import median
 from harness.base.checkout import CHECKOUT
 from harness.commands.options import KERNEL, number, tell
 from harness.commands.parser import Command, build_parser, option
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.report import markdown
 from lab.base import process
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, LabBroken, no_such_folder

@@ -21,7 +21,7 @@ from harness.judge.cells import CellResult, Ensemble, ensemble_of
 from harness.judge.claims import layout_by_kind, margin_of
 from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble
 from harness.judge.thresholds import DATA, LARGE, SHORT_WINDOWS, ClaimLayouts, NullEvidence, kind
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.record.judging import results_of
 from harness.report import markdown
 from harness.report.format import percent, plural

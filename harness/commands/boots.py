@@ -8,7 +8,7 @@ from typing import NoReturn, TypeVar
 
 from harness.base.checkout import EXECUTED, results_root
 from harness.commands.options import tell
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.patch.choice import CodeChange, ScenarioChoice, choose
 from harness.patch.coverage import REMAKE, load_coverage
 from harness.record.store import RunFolder, Store

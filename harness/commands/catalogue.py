@@ -13,7 +13,7 @@ import shtab
 from harness.base.checkout import results_root
 from harness.commands.options import ARMS, tell
 from harness.commands.parser import PROGRAM, Command, OneOf, build_parser, flag, option
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.record.store import LATEST
 from harness.report.terminal.scenario import describe_scenario, steps_of
 from harness.report.topology import describe_topology

@@ -12,7 +12,7 @@ from harness.commands.options import JOBS, KERNEL, RESULTS, kernel_default, prin
 from harness.commands.parser import Command, option
 from harness.judge.cells import exit_code_of
 from harness.judge.verdict import Verdict
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.report import markdown
 from harness.run.bench import unwatched
 from harness.run.plan import Request

@@ -45,7 +45,7 @@ from harness.grid.merge import merge, parts
 from harness.grid.overview import of_rows
 from harness.grid.page import set_page
 from harness.grid.timeline import STEP, text, timeline
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.patch.choice import choice_lines
 from harness.patch.sources import Sources
 from harness.record.grid import GridFolder

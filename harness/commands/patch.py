@@ -11,7 +11,7 @@ from harness.commands.boots import bench_of, chosen_by, every_scenario, print_dr
 from harness.commands.options import ARMS, DRY_RUN, JOBS, RESULTS, SEEDS, number, tell, words_of
 from harness.commands.parser import Command, flag, option
 from harness.judge.visible import unseen_change
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.patch.choice import BuiltChange, CodeChange, choice_lines
 from harness.patch.report import NOT_SEEN, exit_code, reply, summary
 from harness.patch.series import Branch, Patch, branch_folder, read_series

@@ -25,7 +25,7 @@ from harness.commands.parser import Command, flag, option
 from harness.commands.verdict import EXPORTS, FORMATS, Exports
 from harness.judge.cells import exit_code_of
 from harness.judge.verdict import Verdict
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.record.index import indexed_runs
 from harness.record.judging import Run
 from harness.record.store import KernelFacts, load_run

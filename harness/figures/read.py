@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""All figures of one cell."""
+"""All figures of one cell, and what its set-up tells: settings that were refused, changed or tried."""
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
-from harness.figures.boot import LoadFiles, sent
+from harness.figures.boot import LoadFiles, MeasurementError, sent
 from harness.figures.counters import controller_figures, counter_figures, folio_figures
 from harness.figures.disks import disk_figures
 from harness.figures.fio import fio_figures
 from harness.figures.lines import line_figures
-from harness.figures.readback import read_tried, tried_counts
 from harness.figures.samples import sample_figures
 from harness.scenario.model import Load
 from harness.scenario.registry import FigureKey, Figures, Readings, Source
-from lab.base.record import TRIED
+from lab.base.record import ABSENT, ROUTED, TRIED
 from lab.topology.fields import REPEAT_COUNT
-from lab.topology.model import Topology
+from lab.topology.model import StackKind, Topology
 
 READERS: Mapping[Source, Callable[[LoadFiles, Figures], Readings]] = {
     Source.INVENTORY: controller_figures,
@@ -38,3 +39,109 @@ def figures_of(files: Mapping[str, bytes], topology: Topology, loads: Iterable[L
         for read in READERS.values():
             figures.update(read(left, figures))
     return figures
+
+
+_TRIED_ROW = re.compile(r"([^\t]*)\t[^\t]*\t([01])\t([0-9]+)")
+# The scheduler is set first: where its file is not there, neither is the disk.
+_ATTRIBUTE = re.compile(r"queue\.(iosched/|(?!scheduler))(\S+)\[\S+\]")
+
+
+def read_tried(data: bytes) -> dict[FigureKey, float]:
+    """Figures ``("tried", "accepted" | "effective", knob)``. Raises MeasurementError."""
+    figures = {}
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
+        if not (row := _TRIED_ROW.fullmatch(line)):
+            raise MeasurementError(TRIED, f'line {number} is not a knob, a path, 0 or 1, and a number: "{line}"')
+        figures[TRIED, "accepted", row[1]] = float(row[2])
+        figures[TRIED, "effective", row[1]] = float(row[3])
+    return figures
+
+
+def refused(unfit: Sequence[str], scheduler: str, release: str) -> str:
+    """The setting that this kernel does not have; empty where the set-up failed for another reason.
+
+    ``unfit`` is that of a boot, ``scheduler`` the elevator that it should use.
+    """
+    match unfit:
+        case [code, knob, _] if code == ABSENT and (attribute := _ATTRIBUTE.fullmatch(knob)):
+            return f"{scheduler if attribute[1] else 'a queue'} of {release} has no attribute {attribute[2]}"
+        case [code, knob, interrupt] if code == ROUTED:
+            hba = knob.removeprefix("hba.interrupts[").removesuffix("]")
+            return f"{release} routes interrupt {interrupt} of {hba} itself"
+    return ""
+
+
+KMSG = "kmsg"
+
+
+def overridden(files: Mapping[str, bytes], topology: Topology) -> Iterator[str]:
+    """A sentence for each selector whose repeat count the kernel set to another than the one asked for.
+
+    ``files`` are those of a boot. Raises MeasurementError where a table is missing or is none.
+    """
+    told: set[str] = set()
+    for stack in topology.stacks.values():
+        if stack.kind is not StackKind.MULTIPATH or stack.repeat_count == 1 or stack.selector in told:
+            continue
+        if REPEAT_COUNT.name in stack.tried:
+            continue
+        table = _text(files, f"{stack.name}.table")
+        effective = repeat_counts(table, f"{stack.name}.table")
+        if effective and effective != {stack.repeat_count}:
+            told.add(stack.selector)
+            counts = ", ".join(map(str, sorted(effective)))
+            yield (
+                f"{stack.selector} of {stack.name} runs with repeat_count {counts}, not {stack.repeat_count}:"
+                f" {_kernel_message(files)}; its table reads: {table.strip()}"
+            )
+
+
+def tried_counts(files: Mapping[str, bytes], topology: Topology) -> dict[FigureKey, float]:
+    """Figures ``("tried", "accepted" | "effective", knob)`` of the repeat counts under ``try:``.
+
+    Raises MeasurementError where a table is missing or has no such count.
+    """
+    figures = {}
+    for stack in topology.stacks.values():
+        if REPEAT_COUNT.name not in stack.tried:
+            continue
+        knob, file = f"stack.{stack.name}.{REPEAT_COUNT.name}", f"{stack.name}.table"
+        counts = repeat_counts(_text(files, file), file)
+        if not counts:
+            raise MeasurementError(file, f"path selector {stack.selector} has no repeat count")
+        figures[TRIED, "accepted", knob] = float(counts == {stack.repeat_count})
+        figures[TRIED, "effective", knob] = float(min(counts))
+    return figures
+
+
+def repeat_counts(table: str, file: str) -> set[int]:
+    """The repeat counts of all paths in the table of a multipath device; empty for a selector that has none.
+
+    Documentation/admin-guide/device-mapper/dm-mpath.rst has the words. Raises MeasurementError.
+    """
+    words = iter(table.split()[3:])
+    try:
+        for _ in range(2):
+            # Features, then the hardware handler: a number of words, and these words.
+            list(islice(words, int(next(words))))
+        counts: set[int] = set()
+        groups, _ = int(next(words)), next(words)
+        for _ in range(groups):
+            next(words)
+            list(islice(words, int(next(words))))
+            paths, arguments = int(next(words)), int(next(words))
+            for _ in range(paths):
+                _, *values = (next(words) for _ in range(1 + arguments))
+                counts.update(map(int, values[:1]))
+        return counts
+    except (RuntimeError, StopIteration, ValueError) as error:
+        raise MeasurementError(file, f'is not a table of a multipath device: "{table.strip()[:80]}"') from error
+
+
+def _kernel_message(files: Mapping[str, bytes]) -> str:
+    lines = [line for line in _text(files, KMSG).splitlines() if "repeat_count" in line]
+    return f'the kernel says "{lines[0].partition("] ")[2]}"' if lines else "the kernel says nothing of it"
+
+
+def _text(files: Mapping[str, bytes], name: str) -> str:
+    return sent(files, name).decode("utf-8", "replace")

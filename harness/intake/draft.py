@@ -13,9 +13,9 @@ from harness.intake.jobs import DraftJob
 from harness.intake.scaling import demands, expected_rates, not_concluded, waits
 from harness.intake.snapshot import slug
 from harness.judge.visible import unseen
+from harness.limits.entries import load_scenario
 from harness.limits.limits import arm_bound, unbounded_by
-from harness.limits.load import load_scenario as load_checked
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Load, Scenario
 from lab.base.errors import InputErrors, Misuse
 from lab.topology.limits import driver_of
@@ -228,7 +228,7 @@ class Drafter:
         with tempfile.TemporaryDirectory(prefix="blklab-draft-") as folder:
             path = Path(folder) / f"{self._name}.yaml"
             path.write_text(yaml_text(document))
-            load_it = load_checked if implied else load_scenario
+            load_it = load_scenario if implied else read_scenario
             try:
                 return load_it(str(path), search=path.parent)
             except InputErrors as error:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, geometric_mean
 
 from harness.figures.boot import MeasurementError
-from harness.figures.read import figures_of
-from harness.figures.readback import overridden, refused
+from harness.figures.read import figures_of, overridden, refused
 from harness.scenario.model import Arm, Bound, Load, Status
 from harness.scenario.registry import FigureKey, Figures
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS

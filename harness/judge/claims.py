@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.judge.cells import Ensemble
-from harness.judge.killers import UNPROVEN, killers
 from harness.judge.operands import (
     Evidence,
     Unavailable,
@@ -20,9 +19,9 @@ from harness.judge.operands import (
     ratio_ensemble,
     window_values,
 )
-from harness.judge.thresholds import claim_layouts, kind
-from harness.judge.thresholds import evidence as null_evidence
+from harness.judge.thresholds import claim_layouts, kind, null_evidence
 from harness.judge.visible import cannot_show
+from harness.limits.entries import UNPROVEN, killers
 from harness.noise import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Interval, Rule, Scatter, decide, scatter
 from harness.scenario.model import Bound, Claim, Condition, Control, KnownFailure, Ratio, Reproduction, Status, is_in
 from harness.scenario.ratio import BASELINE, FIGURE, NUMBER
@@ -119,7 +118,7 @@ class EntryVerdict:
 class ClaimVerdict(EntryVerdict):
     """``diagnosed`` has the figures of a failure's diagnoses.
 
-    ``killers`` names what makes the claim fail (``harness.judge.killers``).
+    ``killers`` names what makes the claim fail (``harness.limits.entries``).
 
     ``known`` is the entry by which the claim is known to fail on this kernel, None without one. A ``draft`` is
     optional too. ``layout`` says why another layout of the same code might decide it otherwise, empty if it cannot.
@@ -158,18 +157,17 @@ class ClaimVerdict(EntryVerdict):
 
 @dataclass(frozen=True)
 class ControlVerdict(EntryVerdict):
-    """``judgement`` is None for a control of a mutant that this kernel is not: listed, never counted."""
+    """``judgement`` is None for a control of a mutant that this kernel is not: listed, never counted.
+
+    ``held``: it was measured and did not fail, so the scenario cannot see the fault.
+    """
 
     entry: Control
+    held: bool = False
 
     @property
     def mutant(self) -> str:
         return self.entry.mutant
-
-    @property
-    def held(self) -> bool:
-        """Whether it was measured and did not fail: the scenario cannot see the fault."""
-        return self.judgement is not None and self.judgement.reason == HELD
 
 
 @dataclass(frozen=True)
@@ -273,7 +271,8 @@ def judge_control(
         return ControlVerdict(control, judgement, AS_IT_MUST)
     if judgement.status is Status.FAIL and judgement.ensemble is not None:
         judgement = Judgement(Status.ERROR, judgement.ensemble, HELD, judgement.interval, scatter=judgement.scatter)
-    elif judgement.status is Status.FAIL and control.mutant:
+        return ControlVerdict(control, judgement, HELD, held=True)
+    if judgement.status is Status.FAIL and control.mutant:
         fails = control.hangs and _hung(control.ratio, evidence, seeds)
         judgement = Judgement(Status.PASS if fails else Status.ERROR, None, judgement.reason)
     return ControlVerdict(control, judgement, judgement.reason)

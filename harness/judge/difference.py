@@ -16,7 +16,7 @@ from typing import NamedTuple
 from harness import fitted
 from harness.judge.cells import CellResult, Ensemble, compared, ensemble_of
 from harness.judge.claims import Judgement
-from harness.judge.thresholds import LARGE, NullEvidence, evidence, kind, product, widest
+from harness.judge.thresholds import LARGE, NullEvidence, kind, null_evidence, product, widest
 from harness.scenario.model import Ratio, Status
 from harness.scenario.ratio import BASELINE, FIGURE
 from harness.scenario.registry import FigureKey
@@ -59,7 +59,7 @@ class Precision:
 
     exact: bool = False
     alike: bool = False
-    known: Mapping[str, NullEvidence] = field(default_factory=evidence)
+    known: Mapping[str, NullEvidence] = field(default_factory=null_evidence)
 
     def evidence(self, figures: Iterable[ArmFigure], *sides: Sequence[CellResult]) -> NullEvidence | None:
         """That of a product or quotient of figures: for each the widest of its kinds on the sides.

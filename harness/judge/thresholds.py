@@ -144,7 +144,7 @@ def claim_layouts(path: Path = DATA) -> Mapping[str, ClaimLayouts]:
 
 
 @lru_cache
-def evidence(path: Path = DATA) -> Mapping[str, NullEvidence]:
+def null_evidence(path: Path = DATA) -> Mapping[str, NullEvidence]:
     """What is compared by, by kind of figure: between kernels of one configuration."""
     return {name: pairs.usable() for name, pairs in null_pairs(path).items()}
 

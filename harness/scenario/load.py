@@ -56,7 +56,7 @@ class Refused:
     remedy: str
 
 
-def load_scenario(
+def read_scenario(
     ref: str, *, search: Path = SCENARIOS, check: Callable[[Scenario], Iterable[Refused]] = lambda _: ()
 ) -> Scenario:
     """The scenario of that name in the folder ``search``, or at that path.

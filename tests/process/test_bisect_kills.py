@@ -18,7 +18,7 @@ from harness.bisect.oracle import CommitTrial, KernelOracle
 from harness.bisect.repository import Repository
 from harness.record.store import Store
 from harness.run.bench import Bench
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.timing import Clock
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS
@@ -148,7 +148,7 @@ def test_where_figures_scatter_the_posterior_searches(rig: Rig, monkeypatch: pyt
     for name, value in rig.lab.environment(FAKE_PLAN=json.dumps(plan)).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("lab.base.host.BUILD_NEEDS", ())
-    plain = load_scenario(str(rig.lab.scenario), search=rig.lab.folder)
+    plain = read_scenario(str(rig.lab.scenario), search=rig.lab.folder)
     noisy = replace(plain, clock=Clock.WALL, seeds=6)
     scenario = replace(noisy, digest=identity(noisy))
     commits = rig.history.commits[30:44]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.figures.readback import refused
+from harness.figures.read import refused
 from lab.base.cache import Cache
 from lab.guest import payload
 from lab.guest.protocol import ResultReader

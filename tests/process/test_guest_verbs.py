@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.figures.readback import refused
+from harness.figures.read import refused
 from lab.base.record import INVENTORY
 from lab.guest.steps import Step
 from lab.guest.steps.device import Find, LocklessArray, NameBlock

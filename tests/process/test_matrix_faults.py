@@ -17,7 +17,7 @@ from harness.record.grid import GridFolder
 from harness.record.index import FILE
 from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Status
 from lab import session
 from lab.base.cache import Cache
@@ -98,7 +98,7 @@ def in_process(lab: FakeLab, monkeypatch: pytest.MonkeyPatch, at_once: int = 2, 
     for name, value in lab.environment(**lab.plan(**plan)).items():
         monkeypatch.setenv(name, value)
     cache = Cache(lab.folder / "cache")
-    scenarios = tuple(load_scenario(str(lab.folder / f"{name}.yaml"), search=lab.folder) for name in "tu")
+    scenarios = tuple(read_scenario(str(lab.folder / f"{name}.yaml"), search=lab.folder) for name in "tu")
     kernels = {f"path:{path}": resolve(f"path:{path}", cache) for path in (lab.folder / "kernel", lab.folder / "other")}
     bench = Bench(session.open_lab(cache), Store(lab.results), turns=turns_of_host(at_once))
     return run_matrix(bench, MatrixPlan(scenarios, kernels), lambda _: None)

@@ -13,7 +13,7 @@ from harness.record.grid import GridFolder
 from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host
 from harness.run.events import CellFinished, CellStarted, MatrixEvent, OfCell
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Scenario, Status
 from harness.scenario.timing import Clock
 from lab.base.cache import Cache
@@ -45,7 +45,7 @@ class Watch:
 
 
 def derived(lab: FakeLab, file: str, **changes: Any) -> Scenario:
-    scenario = replace(load_scenario(str(lab.folder / file), search=lab.folder), **changes)
+    scenario = replace(read_scenario(str(lab.folder / file), search=lab.folder), **changes)
     return replace(scenario, digest=identity(scenario))
 
 

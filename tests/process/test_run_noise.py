@@ -18,7 +18,7 @@ from harness.record.store import KernelFacts, Store, load_run
 from harness.run.bench import Bench
 from harness.run.events import CellStarted, Event
 from harness.run.plan import Request
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Agreement, Scenario, Status
 from harness.scenario.timing import Clock
 from lab.base.cache import Cache
@@ -46,7 +46,7 @@ class Rig:
         self.lab, self._monkeypatch = lab, monkeypatch
         self.started: list[tuple[str, int]] = []
         self.store = Store(lab.results)
-        plain = load_scenario(str(lab.scenario), search=lab.folder)
+        plain = read_scenario(str(lab.scenario), search=lab.folder)
         noisy = replace(plain, clock=Clock.WALL, seeds=BOOTS, windows=2)
         self.scenario: Scenario = replace(noisy, digest=identity(noisy))
 
@@ -130,7 +130,7 @@ def compared(rig: Rig) -> None:
     """Let the claim be about the BASE kernel."""
     text = rig.lab.scenario.read_text().replace("/ limited.solo.victim", "/ baseline.limited.lopsided.victim")
     rig.lab.scenario.write_text(text.replace('">= 0.9"', '">= 1.5"'))
-    plain = load_scenario(str(rig.lab.scenario), search=rig.lab.folder)
+    plain = read_scenario(str(rig.lab.scenario), search=rig.lab.folder)
     noisy = replace(plain, clock=Clock.WALL, seeds=BOOTS, windows=2)
     rig.scenario = replace(noisy, digest=identity(noisy))
 
@@ -246,7 +246,7 @@ def test_both_clocks_stand_side_by_side(rig: Rig) -> None:
     twin = replace(rig.scenario, name="t-wall", agrees=(Agreement("share", ratio, "t", ratio.text),))
     wall = rig.scenario = replace(twin, digest=identity(twin))
     rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
-    rig.scenario = load_scenario(str(rig.lab.scenario), search=rig.lab.folder)
+    rig.scenario = read_scenario(str(rig.lab.scenario), search=rig.lab.folder)
     rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
     rows = [*clock_rows(wall, rig.lab.folder)]
     (score,) = score_clocks(rows, rig.store)

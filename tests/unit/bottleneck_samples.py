@@ -8,12 +8,12 @@ from harness.base.checkout import SCENARIOS
 from harness.figures.disks import DiskTime
 from harness.figures.samples import Held, LoadUse
 from harness.limits.bottleneck import Bottleneck, bottleneck
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Scenario
 
 
 def scenario(name: str) -> Scenario:
-    return load_scenario(f"bottleneck-{name}", search=SCENARIOS / "selftest")
+    return read_scenario(f"bottleneck-{name}", search=SCENARIOS / "selftest")
 
 
 def held(number: int) -> Held:

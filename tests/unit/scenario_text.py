@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Scenario
 
 GOOD = """\
@@ -50,4 +50,4 @@ luns:
 
 def load(text: str, folder: Path) -> Scenario:
     (folder / "t.yaml").write_text(text)
-    return load_scenario("t", search=folder)
+    return read_scenario("t", search=folder)

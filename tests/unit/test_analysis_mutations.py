@@ -12,8 +12,7 @@ import pytest
 from harness.figures.boot import MeasurementError
 from harness.figures.disks import read_handler
 from harness.figures.fio import read_fio
-from harness.figures.read import figures_of
-from harness.figures.readback import overridden, read_tried
+from harness.figures.read import figures_of, overridden, read_tried
 from harness.figures.samples import read_samples
 from harness.judge.cells import Ensemble, _mean, skipped
 from harness.judge.operands import Evidence, Unavailable, window_values

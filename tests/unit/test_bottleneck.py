@@ -25,7 +25,7 @@ from harness.limits.bottleneck import (
 )
 from harness.limits.elements import Element, ElementKind
 from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, sentences
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Arm, Load, Role
 from lab.guest.steps.device import TableStep
 from lab.realise import stacks
@@ -129,7 +129,7 @@ def test_equal_disks_that_are_nearly_as_busy_are_one_bottleneck() -> None:
 
 def test_what_limits_another_role_is_listed_too() -> None:
     files = {path.name: path.read_bytes() for path in FIXTURES.iterdir()}
-    of = load_scenario("tcmu", search=SCENARIOS / "calibration")
+    of = read_scenario("tcmu", search=SCENARIOS / "calibration")
     arm, load = of.arms["modelled"], of.loads["together"]
     found = bottleneck(
         arm, load, [read_use(LoadFiles(files, arm.topology, load))], dict.fromkeys(load.roles, 20e6 / len(load.roles))
@@ -172,7 +172,7 @@ def test_the_mean_over_boots_decides() -> None:
 
 
 def test_use_is_read_from_what_a_boot_left() -> None:
-    of = load_scenario("tcmu", search=SCENARIOS / "calibration")
+    of = read_scenario("tcmu", search=SCENARIOS / "calibration")
     files = {path.name: path.read_bytes() for path in FIXTURES.iterdir()}
     arm, load = of.arms["modelled"], of.loads["together"]
     seen = read_use(LoadFiles(files, arm.topology, load))
@@ -195,7 +195,7 @@ def test_use_is_read_from_what_a_boot_left() -> None:
     ],
 )
 def test_uncounted_links_are_estimated_from_the_bytes_moved(load: str, moved: float, label: str) -> None:
-    of = load_scenario("nvme-multipath-iopolicy")
+    of = read_scenario("nvme-multipath-iopolicy")
     arm = of.arms["numa"]
     leaves = arm.topology.leaves(of.loads[load].roles["reader"].disk)
     seen = LoadUse(0.9, luns={lun: held(32 // len(leaves)) for lun in leaves})
@@ -276,7 +276,7 @@ def test_an_element_is_at_its_limit_from_its_threshold_on(
 
 def bucket_load(**options: str) -> tuple[Arm, Load]:
     """Two roles on tcm_loop disks of 1 MB/s and 8 MB/s: token buckets of 250 and 2000 requests of 4 KiB a second."""
-    of = load_scenario("tcm-loop", search=SCENARIOS / "calibration")
+    of = read_scenario("tcm-loop", search=SCENARIOS / "calibration")
     roles = {
         name: Role(name, (disk,), "randread", 4096, 64, "libaio", direct=True, options=options)
         for name, disk in {"hog": "serial-1", "victim": "serial-8"}.items()

@@ -12,7 +12,7 @@ from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck, _adaptive,
 from harness.limits.elements import Element, ElementKind
 from harness.limits.limits import arm_bound
 from harness.report.terminal.bottleneck import folded_lines, sentences
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Role
 from lab.topology.model import Link
 from tests.unit.bottleneck_samples import disks, each, held, named, scenario, use
@@ -22,7 +22,7 @@ from tests.unit.test_bottleneck import TWO, bucket_load
 @pytest.mark.parametrize(("held_each", "label", "reached"), [(32, NOTHING, 0.5), (63, "hba.port0.can_queue", 63 / 64)])
 def test_each_lun_of_nvme_over_tcp_fills_a_queue_of_its_own(held_each: int, label: str, reached: float) -> None:
     """Two LUNs that hold 32 of 64 each fill no queue of 64, and a deeper queue is deeper for each of them."""
-    of = load_scenario("nvme-multipath-iopolicy")
+    of = read_scenario("nvme-multipath-iopolicy")
     was = of.arms["numa"].topology
     hbas = {name: replace(hba, can_queue=65, cmd_per_lun=65, links=()) for name, hba in was.hbas.items()}
     disks = {name: replace(disk, service=4_000_000) for name, disk in was.disks.items()}
@@ -45,7 +45,7 @@ def test_each_lun_of_nvme_over_tcp_fills_a_queue_of_its_own(held_each: int, labe
 
 def test_a_disk_behind_one_command_that_bfq_dispatches_is_named_and_not_the_depth() -> None:
     """Four weights on one disk, as a boot of 6.1 recorded them: twice the depth gave 18.5 %, a faster disk 26.4 %."""
-    of = load_scenario("bfq-weights")
+    of = read_scenario("bfq-weights")
     arm, load = of.arms["plain"], of.loads["weighted"]
     seen = LoadUse(0.91, {"d0": DiskTime(0.90)}, luns={"l0": Held(0.957, {})}, hosts={"h0": Held(0.957, {})})
     found = bottleneck(arm, load, [seen], {"light": 4.5e6, "heavy": 13.5e6})
@@ -79,7 +79,7 @@ ONE = LoadUse(0.9, luns={"l0": held(1)}, hosts={"h0": held(1)})
     ],
 )
 def test_a_limit_of_blk_throttle_is_named_with_both_figures(iops: float, label: str, figure: str) -> None:
-    of = load_scenario("low-iops-limit")
+    of = read_scenario("low-iops-limit")
     arm, load = of.arms["hundred"], of.loads["read"]
     found = bottleneck(arm, load, [ONE], {"reader": iops * 4096})
     assert (found.label, found.figure[: len(figure)]) == (label, figure)
@@ -94,7 +94,7 @@ def test_a_limit_of_blk_throttle_is_named_with_both_figures(iops: float, label: 
 @pytest.mark.parametrize(("iops", "names"), [(885, 2), (895, 0)])
 def test_roles_that_reach_nine_tenths_of_the_best_share_are_one_load(iops: int, names: int) -> None:
     """Of their bound of 1,000 the other role reaches 990: nine tenths of that are 891."""
-    of = load_scenario("cgroup-limits")
+    of = read_scenario("cgroup-limits")
     arm, load = of.arms["plain"], of.loads["limited"]
     one = replace(load.roles["one"], options={"io_max": f"riops={iops}"})
     load = replace(load, roles={**load.roles, "one": one})
@@ -105,7 +105,7 @@ def test_roles_that_reach_nine_tenths_of_the_best_share_are_one_load(iops: int, 
 @pytest.mark.parametrize(("rw", "iops"), [("randread", 100), ("randwrite", 5), ("randrw", 10)])
 def test_io_max_limits_its_role_and_the_other_one_has_a_name_of_its_own(rw: str, iops: float) -> None:
     """Reads count against riops and writes against wiops; half of a mix are writes."""
-    of = load_scenario("cgroup-limits")
+    of = read_scenario("cgroup-limits")
     arm, load = of.arms["plain"], of.loads["limited"]
     one = replace(load.roles["one"], rw=rw, options={"io_max": "riops=100 wiops=5"})
     load = replace(load, roles={**load.roles, "one": one})
@@ -128,7 +128,7 @@ def test_io_max_limits_its_role_and_the_other_one_has_a_name_of_its_own(rw: str,
 
 def test_a_role_that_starves_is_not_given_the_name_of_the_one_that_does_not() -> None:
     """Stock 5.10: the slow device holds its half of the tags, the fast one gets few although half of all are free."""
-    of = load_scenario("null-shared-tags")
+    of = read_scenario("null-shared-tags")
     load = of.loads["together"]
 
     def answer(arm: str, fast: int, iops: int) -> Bottleneck:
@@ -171,7 +171,7 @@ def test_a_full_lun_is_not_the_limit_of_a_role_on_another_one() -> None:
 
 def test_a_role_moves_on_each_of_its_disks_what_it_can_there() -> None:
     """Token buckets of 1 and 8 MB/s: 9 MB/s fill both, and 4.5 MB/s half of each."""
-    of = load_scenario("tcm-loop", search=SCENARIOS / "calibration")
+    of = read_scenario("tcm-loop", search=SCENARIOS / "calibration")
     role = Role("both", ("serial-1", "serial-8"), "randread", 4096, 64, "libaio", direct=True)
     load = replace(of.loads["one"], roles={"both": role})
     seen = LoadUse(0.9, luns={"serial-1": held(8), "serial-8": held(8)}, hosts={"loop": held(16)})
@@ -198,7 +198,7 @@ def test_a_disk_waits_for_links_on_its_own_way() -> None:
 
 
 def test_a_load_without_a_bound_has_a_bottleneck_and_no_share() -> None:
-    of = load_scenario("fs-requests")
+    of = read_scenario("fs-requests")
     arm, load = next(iter(of.arms.values())), next(iter(of.loads.values()))
     luns = [lun for role in load.roles.values() for disk in role.disks for lun in arm.topology.leaves(disk)]
     hosts = {arm.topology.luns[lun].hba: held(0) for lun in luns}
@@ -215,7 +215,7 @@ def test_no_element_is_fuller_than_full() -> None:
     found = bottleneck(arm, load, [many], {"hog": 300 * 4096, "victim": 2400 * 4096})
     kinds = (ElementKind.DISK, ElementKind.LUN_DEPTH, ElementKind.PACE, ElementKind.IODEPTH)
     assert [element.share for kind in kinds for element in found.elements if element.kind is kind] == [1.0] * 4
-    of = load_scenario("low-iops-limit")
+    of = read_scenario("low-iops-limit")
     over = bottleneck(of.arms["hundred"], of.loads["read"], [ONE], {"reader": 110 * 4096})
     assert over.binding is not None and (over.binding.share, over.binding.figure) == (1.0, "110 of 100 riops")
 
@@ -259,7 +259,7 @@ def test_a_role_that_holds_its_fair_share_waits_although_tags_are_free() -> None
 
 
 def test_a_link_that_carried_more_than_its_rate_is_busy_throughout() -> None:
-    of = load_scenario("nvme-multipath-iopolicy")
+    of = read_scenario("nvme-multipath-iopolicy")
     arm, load = of.arms["numa"], of.loads["slow"]
     leaves = arm.topology.leaves(load.roles["reader"].disk)
     seen = LoadUse(0.9, luns={lun: held(32 // len(leaves)) for lun in leaves})
@@ -287,7 +287,7 @@ def test_of_several_parts_the_fullest_has_the_figure() -> None:
     arm, load = bucket_load()
     bucket = bottleneck(arm, load, [TWO], {"hog": 230 * 4096, "victim": 900 * 4096})
     assert [each.share for each in bucket.elements if each.kind is ElementKind.DISK] == [pytest.approx(230 / 250)]
-    of = load_scenario("cgroup-limits")
+    of = read_scenario("cgroup-limits")
     arm, load = of.arms["plain"], of.loads["limited"]
     roles = {
         name: replace(role, options={"io_max": f"riops={most}"})
@@ -309,7 +309,7 @@ def test_each_job_of_a_role_pauses_by_itself() -> None:
 
 @pytest.mark.parametrize(("key", "rw", "share"), [("write_iops", "randwrite", 1.0), ("read_bps", "randread", 1.0)])
 def test_each_word_of_blk_throttle_is_of_its_direction_and_unit(key: str, rw: str, share: float) -> None:
-    of = load_scenario("low-iops-limit")
+    of = read_scenario("low-iops-limit")
     limit = 100 * (4096 if key.endswith("bps") else 1)
     arm = replace(of.arms["hundred"], queue={f"throttle/{key}": str(limit)})
     load = of.loads["read"]
@@ -319,7 +319,7 @@ def test_each_word_of_blk_throttle_is_of_its_direction_and_unit(key: str, rw: st
 
 
 def test_the_limit_that_binds_is_raised_alone() -> None:
-    of = load_scenario("low-iops-limit")
+    of = read_scenario("low-iops-limit")
     limits = {"throttle/read_iops": "100", "throttle/read_bps": "409600"}
     arm, load = replace(of.arms["hundred"], queue=limits), of.loads["read"]
     found = bottleneck(arm, load, [ONE], {"reader": 100 * 4096})
@@ -335,7 +335,7 @@ def test_the_limit_that_binds_is_raised_alone() -> None:
 
 
 def test_a_role_has_its_io_max_on_each_of_its_luns() -> None:
-    of = load_scenario("cgroup-limits")
+    of = read_scenario("cgroup-limits")
     arm, load = of.arms["plain"], of.loads["limited"]
     (disk,) = load.roles["one"].disks
     lun = replace(arm.topology.luns["l0"], name="l1", disks=("d1",))

@@ -8,7 +8,7 @@ import pytest
 
 from harness.base.checkout import SCENARIOS
 from harness.judge.cells import Ensemble
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.record.judging import judge_run
 from harness.record.store import Store
 from harness.scenario.load import find_scenarios

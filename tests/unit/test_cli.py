@@ -20,7 +20,7 @@ from harness.commands.parser import RUN_FILE, Command, Parser
 from harness.commands.verdict import FORMATS
 from harness.record.store import PLAN
 from harness.report.terminal.scenario import describe_scenario, steps_of
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios, read_scenario
 from lab.base.errors import (
     EXIT_INTERRUPTED,
     EXIT_LAB_BROKEN,
@@ -376,7 +376,7 @@ def test_a_closed_pipe_exits_128() -> None:
 @pytest.mark.parametrize("name", sorted(find_scenarios()))
 def test_show_fits_one_screen(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", name]) == 0
-    scenario = load_scenario(name)
+    scenario = read_scenario(name)
     shown = capsys.readouterr().out
     assert shown == describe_scenario(scenario, ()) + "\n"
     # The arms of a larger scenario fill a screen by themselves.
@@ -395,7 +395,7 @@ def test_show_prints_arms_their_devices_and_their_steps(capsys: pytest.CaptureFi
     assert "\n    └─ p0..3  4 disks: 1G, 50 MB/s, seek 8.5 ms, 7200 rpm\n" in capsys.readouterr().out
     assert main(["show", "shared-queue", "--arm", "shared", "--steps"]) == 0
     shown = capsys.readouterr().out
-    assert steps_of(load_scenario("shared-queue"), ("shared",)) in shown
+    assert steps_of(read_scenario("shared-queue"), ("shared",)) in shown
     script, fio = shown.partition("\narm shared: script\n")[2], shown.partition(".fio\n")[2]
     assert "\n  module target_core_user\n" in script
     assert fio.startswith("  [global]\n")

@@ -12,7 +12,7 @@ from harness.base.plain import identity
 from harness.cli import main
 from harness.grid.timeline import text
 from harness.judge.cells import CellResult
-from harness.judge.thresholds import LARGE, evidence
+from harness.judge.thresholds import LARGE, null_evidence
 from harness.judge.visible import unseen
 from harness.patch.judgement import outcomes
 from harness.patch.report import summary
@@ -29,7 +29,7 @@ from tests.unit.record_samples import MODEL, matrix_of, run_of
 from tests.unit.test_patch import compared
 from tests.unit.test_timeline import Kernels
 
-SLOW = evidence()["rate, several roles, below 1,000 IOPS"].single
+SLOW = null_evidence()["rate, several roles, below 1,000 IOPS"].single
 NEW = "7.2.12+deb14-amd64"
 FOUR = Processors(cpus=4)
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.limits.cost import LoadCost, boot_seconds, costs
 from harness.report.terminal.scenario import cost_lines, describe_scenario
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Scenario
 from lab.topology.model import Driver
 from tests.unit.analysis_samples import MS, scenario
@@ -105,23 +105,23 @@ def test_a_role_that_paces_itself_does_no_more(options: dict[str, str]) -> None:
 
 
 def test_what_nothing_bounds_may_take_all_of_the_window() -> None:
-    model = load_scenario("fs-requests")
+    model = read_scenario("fs-requests")
     cost = costs(model)[0]
     assert (cost.busy, cost.bounded) == (1, False)
     assert "nothing bounds it: the CPU may be busy for all of 0.5 s" in next(cost_lines(model))
 
 
 def test_arms_that_are_left_out_take_no_time_and_neither_does_the_wall_clock() -> None:
-    model = load_scenario("null-shared-tags")
+    model = read_scenario("null-shared-tags")
     assert {cost.arm for cost in costs(model, ("half",))} == {"half"}
     assert boot_seconds(model, ("half",)) < boot_seconds(model)
     assert boot_seconds(model) == pytest.approx(fmean(boot_seconds(model, (arm,)) for arm in model.arms))
-    wall = replace(load_scenario("wall/nvme-63-tags"), windows=3)
+    wall = replace(read_scenario("wall/nvme-63-tags"), windows=3)
     assert costs(wall) == () == tuple(cost_lines(wall))
     windows = sum(load.ramp + load.runtime for load in wall.loads.values()) * wall.windows / 1e9
     assert boot_seconds(wall) == 3 + windows
 
 
 def test_show_has_the_host_time_of_each_load() -> None:
-    text = describe_scenario(load_scenario("plug-order"))
+    text = describe_scenario(read_scenario("plug-order"))
     assert "\n  write (0 ns ramp, 1 s; host <= 15 s, 100ms would be 1.5 s): writer write" in text

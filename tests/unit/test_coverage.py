@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.patch.coverage import Coverage, load_coverage
 from harness.run.bench import Bench
 from harness.run.plan import Request

@@ -22,7 +22,7 @@ from harness.judge.difference import (
     compare_figures,
     figure_difference,
 )
-from harness.judge.thresholds import NullEvidence, evidence, widest
+from harness.judge.thresholds import NullEvidence, null_evidence, widest
 from harness.scenario.model import Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import cell, cells, ratio
@@ -195,7 +195,7 @@ def test_what_one_side_lacks_has_the_reason_of_the_side_that_failed() -> None:
 def test_a_boot_without_figures_gives_none_a_kind_and_no_other_arm_a_reason() -> None:
     lost, (made,) = CellResult("none", 1, Status.ERROR, ("killed",), outcome=Outcome.LOST), cells("none", 95)
     made = replace(made, seed=2)
-    precision = replace(EXACT, known=evidence())
+    precision = replace(EXACT, known=null_evidence())
     assert [*compare_figures([lost, made], [made], ("iops",), precision)] == [
         *compare_figures([made], [made], ("iops",), precision)
     ]

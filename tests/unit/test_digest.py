@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.base.plain import meaning, to_plain
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from lab.base.digest import canonical, digest_bytes, digest_file, digest_results
 
 
@@ -43,7 +43,7 @@ def digest_with(tmp_path: Path) -> Callable[[str, str], str]:
 
     def digest(rate: str, why: str) -> str:
         (tmp_path / "t.yaml").write_text(_TOPOLOGY.format(rate=rate, why=why))
-        return load_scenario(str(path), search=tmp_path).digest
+        return read_scenario(str(path), search=tmp_path).digest
 
     return digest
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from harness.commands.parser import Parser, build_parser
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from tests.unit.tutorial_page import PAGE, Place, Shown, shown, steady, written
 from tools.evidence.__main__ import TOOL
 
@@ -50,7 +50,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", sorted((CHECKOUT / "docs").rglob("*.yaml")), ids=lambda path: path.name)
 def test_scenarios_of_the_pages_load(path: Path) -> None:
-    assert load_scenario(str(path), search=CHECKOUT / "scenarios").claims
+    assert read_scenario(str(path), search=CHECKOUT / "scenarios").claims
 
 
 def test_all_pages_together_have_at_most_2800_lines() -> None:

@@ -15,8 +15,8 @@ from harness.intake.jobs import draft_jobs
 from harness.intake.scaling import demands
 from harness.judge.cells import CellResult
 from harness.judge.verdict import judge
+from harness.limits.entries import load_scenario
 from harness.limits.limits import arm_bound
-from harness.limits.load import load_scenario
 from harness.report.claims import conclusion
 from harness.scenario.model import Scenario, Status, Unseen
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_MISUSE, InputErrors

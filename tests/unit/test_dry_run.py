@@ -12,7 +12,7 @@ from harness.limits.cost import boot_seconds
 from harness.record.index import IndexedRun
 from harness.report.format import duration
 from harness.report.terminal.estimate import Estimate, total
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.resolve import resolve
@@ -53,7 +53,7 @@ def test_a_run_is_only_counted(nothing_here: Path, capsys: pytest.CaptureFixture
     words = ["run", "shared-queue", "--kernel", "debian:6.1", "--results", str(nothing_here), "--dry-run"]
     assert main(words) == EXIT_PASS
     shown = capsys.readouterr()
-    seconds = 8 * boot_seconds(load_scenario("shared-queue"))
+    seconds = 8 * boot_seconds(read_scenario("shared-queue"))
     assert f"1 cell, 8 boots, at most {duration(seconds)} on an idle host, by bounds and windows" in shown.out
     assert "shared-queue: lopsided" in shown.out, "the load that takes most of the time"
     assert shown.err == "blklab: nothing was booted or downloaded\n"
@@ -86,7 +86,7 @@ def test_a_kernel_that_cannot_be_had_is_told_as_the_run_tells_it(
 def test_a_matrix_is_only_counted(nothing_here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["matrix", "shared-queue", "wall/nvme-63-tags", "--results", str(nothing_here), "--dry-run", "--kernels"]
     assert main([*words, "debian:6.1 debian:7.2"]) == EXIT_PASS
-    boots = sum(boots_of(load_scenario(name), None) for name in words[1:3])
+    boots = sum(boots_of(read_scenario(name), None) for name in words[1:3])
     assert f"4 cells, at most {2 * boots} boots, at most " in capsys.readouterr().out
     assert main([*words, "debian:6.1 debian:7.2", "--shard", "1/2"]) == EXIT_PASS
     assert f"2 cells, at most {boots} boots" in capsys.readouterr().out

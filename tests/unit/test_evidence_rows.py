@@ -8,7 +8,7 @@ import pytest
 
 from harness.base.checkout import SCENARIOS
 from harness.base.plain import identity
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Agreement, Reproduction, Scenario, Source
 from harness.scenario.registry import PER_IO
 from harness.scenario.timing import Clock
@@ -55,7 +55,7 @@ def test_every_topic_has_rows_of_shipped_files(rows: tuple[EvidenceRow, ...]) ->
 
 
 def test_the_cost_of_an_io_is_measured_for_every_device_elevator_and_engine() -> None:
-    model = load_scenario("io-cost")
+    model = read_scenario("io-cost")
     elevators = {"null-blk": 4, "scsi-debug": 4, "nvmet-tcp": 2, "dm-stripe": 2, "md-raid1": 2}
     named = ("none", "mq-deadline", "kyber", "bfq")
     wanted = {f"{device}-{elevator}" for device, count in elevators.items() for elevator in named[:count]}
@@ -149,7 +149,7 @@ def test_a_kernel_or_a_mutant_has_an_expected_side() -> None:
 
 def twins(folder: Path, **changes: object) -> Scenario:
     (folder / "t.yaml").write_text(GOOD)
-    model = load_scenario("t", search=folder)
+    model = read_scenario("t", search=folder)
     entry = Agreement("the share", model.claims[0].ratio, "t", VICTIM)
     return replace(model, name="t-megasas", clock=Clock.WALL, agrees=(replace(entry, **changes),))  # type: ignore[arg-type]
 

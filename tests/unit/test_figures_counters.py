@@ -10,8 +10,7 @@ import pytest
 
 from harness.figures.boot import LoadFiles, MeasurementError, read_readback
 from harness.figures.counters import read_sections, read_window
-from harness.figures.read import figures_of
-from harness.figures.readback import overridden, repeat_counts, tried_counts
+from harness.figures.read import figures_of, overridden, repeat_counts, tried_counts
 from harness.figures.samples import read_samples
 from harness.judge.cells import measured
 from harness.scenario.model import Arm, Role, Status

@@ -17,7 +17,7 @@ from harness.figures.boot import LoadFiles, MeasurementError
 from harness.figures.disks import HandlerWindow, disk_figures, read_handler
 from harness.figures.read import figures_of
 from harness.figures.samples import Samples, Series, read_samples
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.ratio import ExpressionError, Names, parse_ratio, sampled_names
 from lab.base.errors import InputErrors
 from lab.topology.load import load_topology
@@ -290,13 +290,13 @@ def test_what_no_sample_names_is_refused(text: str, says: str) -> None:
 
 def test_a_diagnosis_of_each_arm_is_one_for_every_arm_that_has_what_it_names(tmp_path: Path) -> None:
     text = (SCENARIOS / "null-shared-tags.yaml").read_text()
-    of = load_scenario("null-shared-tags")
+    of = read_scenario("null-shared-tags")
     named = [sorted({one.ratio.left.path[0] for one in diagnosis.when}) for diagnosis in of.diagnoses]
     assert named[: len(of.arms)] == [[arm] for arm in of.arms]
     path = tmp_path / "null-shared-tags.yaml"
     path.write_text(text.replace("*.together.lun.slow.tags.mean / 32", "*.together.lun.slwo.tags.mean / 32"))
     with pytest.raises(InputErrors, match="no lun of arm mq-deadline: slwo"):
-        load_scenario(str(path))
+        read_scenario(str(path))
 
 
 def test_series_without_samples_and_windows_of_one_ns() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict, judge
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.scenario.model import Status
 from lab.base.record import Outcome
 

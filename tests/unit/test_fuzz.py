@@ -20,7 +20,7 @@ from harness.intake.draft import Drafter, made_up_topology
 from harness.intake.jobfile import read_jobs
 from harness.intake.jobs import draft_jobs
 from harness.intake.snapshot import Snapshot, collect
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from lab.base.errors import BlklabError, Misuse
 from lab.topology.load import CATALOGUE, load_topology
 from tests.unit.machine_samples import MachineTree, megaraid, mpt3sas, nvme_four_paths
@@ -42,7 +42,7 @@ def refuses_or_loads(data: bytes, folder: Path) -> None:
     path = folder / "t.yaml"
     path.write_bytes(data)
     try:
-        load_scenario(str(path), search=folder)
+        read_scenario(str(path), search=folder)
     except Misuse as error:
         assert str(error)
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from harness.base.checkout import SCENARIOS
 from harness.judge.cells import CellResult
-from harness.judge.killers import killers
 from harness.judge.verdict import Verdict
-from harness.limits.load import implied, load_scenario
+from harness.limits.entries import implied, killers, load_scenario
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Claim, Control, KnownFailure, Scenario, Selftest, Status
 from harness.scenario.ratio import names_of, parse_bound, parse_ratio

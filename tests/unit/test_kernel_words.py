@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from lab.base.errors import InputErrors
 from lab.guest.image import with_dependencies
 from lab.guest.steps.device import Module
@@ -56,7 +56,7 @@ def test_arms_and_topologies_have_them_and_digests_cover_them(tmp_path: Path) ->
 def test_what_is_no_word(word: str, tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(GOOD.replace("cmd_per_lun: 16}", f'cmd_per_lun: 16, kernel_words: "{word}"}}'))
     with pytest.raises(InputErrors, match="kernel_words: expected words with blanks between them"):
-        load_scenario("t", search=tmp_path)
+        read_scenario("t", search=tmp_path)
 
 
 def test_a_parameter_is_read_back_where_the_kernel_shows_it() -> None:

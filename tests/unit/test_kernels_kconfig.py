@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.base.checkout import SCENARIOS
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios, read_scenario
 from lab.base.errors import CannotJudge, InputErrors, Misuse
 from lab.kernels.build import Toolchain, recipe
 from lab.kernels.fixups import FIXUPS, Fixup, fixups_for, major_version
@@ -182,7 +182,7 @@ def test_all_mistakes_of_all_headers(tmp_path: Path) -> None:
 
 
 def test_every_mutant_of_a_control_exists_and_every_mutant_has_a_control_or_scenarios() -> None:
-    scenarios = [load_scenario(name) for name in find_scenarios()]
+    scenarios = [read_scenario(name) for name in find_scenarios()]
     named = {control.mutant for scenario in scenarios for control in scenario.controls if control.mutant}
     known = {name: {file for patch in patches for file in patch.scenarios} for name, patches in catalogue().items()}
     assert named <= known.keys()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.scenario.model import Role, Scenario
 from lab.base.errors import EXIT_MISUSE
 

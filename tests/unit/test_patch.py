@@ -11,7 +11,7 @@ import pytest
 
 from harness.cli import main
 from harness.commands import patch as command
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.patch.base_mail import base_mail
 from harness.patch.coverage import Coverage
 from harness.patch.judgement import Effect, Outcomes, SeriesFinding, outcomes

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.base.checkout import EXECUTED
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.patch.choice import ScenarioChoice, choice_lines, choose
 from harness.patch.coverage import Coverage, load_coverage
 from harness.patch.sources import PatchText, Sources, definitions

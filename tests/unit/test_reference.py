@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.reference import MARK, inside, references, sample
 from harness.scenario.registry import FIGURES
 from harness.scenario.schema import SCENARIO
@@ -106,7 +106,7 @@ def test_the_examples_on_a_page_load(page: str, tmp_path: Path) -> None:
         path = tmp_path / f"{page}.yaml"
         path.write_text(text)
         if text.startswith("scenario:"):
-            assert load_scenario(str(path), search=tmp_path / "none").claims
+            assert read_scenario(str(path), search=tmp_path / "none").claims
         else:
             assert load_topology(str(path), near=tmp_path).disks
 

@@ -25,7 +25,7 @@ from harness.report.method import Effort, Surroundings
 from harness.report.terminal.progress import Tally, progress
 from harness.report.terminal.run import CELLS, Detail, gauge, print_verdict
 from harness.run.events import CellFinished, CellPhase, CellStarted, Event, RunStarted
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Bound, Reproduction, Scenario, Status
 from harness.scenario.registry import GUEST, IDLE
 from harness.scenario.timing import Clock
@@ -194,7 +194,7 @@ def test_more_figures_than_columns_fit_get_a_row_each() -> None:
 
 
 def test_the_flagship_fits_in_forty_lines_of_eighty_columns() -> None:
-    model = load_scenario("shared-queue")
+    model = read_scenario("shared-queue")
     blocked = {"one-queue-mq-deadline"}
     results, limits = [], []
     for arm in model.arms:
@@ -216,7 +216,7 @@ def test_the_flagship_fits_in_forty_lines_of_eighty_columns() -> None:
 
 
 def test_what_a_busy_cpu_hides_is_said_with_its_figures() -> None:
-    model = load_scenario("shared-queue")
+    model = read_scenario("shared-queue")
     arm, load = next(iter(model.arms)), model.loads["lopsided"]
     alone = replace(load, roles={"hog": load.roles["hog"]})
 

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from harness.base.plain import identity
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from lab.topology.load import catalogue
 
 _SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -20,7 +20,7 @@ _ROWS = _SCENARIOS / "evidence"
 def digests() -> dict[str, str]:
     """Digests by file below scenarios/, and of the topologies of the catalogue by ``catalogue/NAME``."""
     files = sorted(path for path in _SCENARIOS.rglob("*.yaml") if path.parent != _ROWS)
-    loaded = {str(path.relative_to(_SCENARIOS)): load_scenario(str(path), search=_SCENARIOS) for path in files}
+    loaded = {str(path.relative_to(_SCENARIOS)): read_scenario(str(path), search=_SCENARIOS) for path in files}
     scenarios = {name: scenario.digest for name, scenario in loaded.items()}
     return scenarios | {f"catalogue/{topology.name}": identity(topology) for topology in catalogue()}
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.base.plain import identity
 from harness.scenario.carry import refused
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios, read_scenario
 from harness.scenario.model import Operand
 from harness.scenario.timing import Clock
 from lab.base.errors import EXIT_MISUSE, MOST_SHOWN, InputErrors, Misuse
@@ -381,20 +381,20 @@ def test_mistakes_in_a_huge_file_are_reported_in_bounded_time(line: str, tmp_pat
 
 def test_an_unknown_scenario_gets_a_suggestion() -> None:
     with pytest.raises(Misuse, match="did you mean shared-queue") as caught:
-        load_scenario("shared-qeue")
+        read_scenario("shared-qeue")
     assert "null-shared-tags" in caught.value.remedy
     with pytest.raises(Misuse, match="does not exist"):
-        load_scenario("./none.yaml")
+        read_scenario("./none.yaml")
     with pytest.raises(Misuse, match="no scenario"):
-        load_scenario("")
+        read_scenario("")
     with pytest.raises(Misuse, match="not a regular file"):
-        load_scenario("./")
+        read_scenario("./")
 
 
 def test_a_scenario_from_any_path(tmp_path: Path) -> None:
     path = tmp_path / "other-name.yaml"
     path.write_text(GOOD)
-    assert load_scenario(str(path)).name == "t"
+    assert read_scenario(str(path)).name == "t"
 
 
 def test_scenarios_of_a_folder_are_found_by_name(tmp_path: Path) -> None:
@@ -406,7 +406,7 @@ def test_scenarios_of_a_folder_are_found_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", find_scenarios(SCENARIOS / "wall"))
 def test_scenarios_of_the_wall_clock_load_on_qemus_controllers(name: str) -> None:
-    scenario = load_scenario(f"wall/{name}")
+    scenario = read_scenario(f"wall/{name}")
     assert scenario.clock is Clock.WALL
     assert all(arm.topology.emulated for arm in scenario.arms.values())
     assert scenario.teaches

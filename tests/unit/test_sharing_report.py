@@ -9,7 +9,7 @@ import pytest
 
 from harness.cli import main
 from harness.figures.lines import read_sharing
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.sharing.page import sharing_page
 from harness.sharing.recorded import other_turns
 from harness.sharing.scaling import scaling_of, scaling_sentence

@@ -20,7 +20,7 @@ from harness.base.plain import from_plain, identity, to_plain
 from harness.noise import stopping_rule
 from harness.record.judging import Altered, judge_run, newest_runs, rejudge
 from harness.record.store import RunFolder, Store, load_boot, load_run, new_run_id, planned, save_boot
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Scenario, Status
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, LabBroken, Misuse
@@ -368,7 +368,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["shared-queue", "null-shared-tags"])
 def test_a_scenario_survives_the_store(tmp_path: Path, name: str) -> None:
-    loaded = load_scenario(name)
+    loaded = read_scenario(name)
     assert from_plain(Scenario, json.loads(json.dumps(to_plain(loaded)))) == loaded
     run = new_run(tmp_path, loaded, seeds=1)
     stored = load_run(run.path).scenario

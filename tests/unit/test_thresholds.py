@@ -18,7 +18,7 @@ from harness.commands.compare import _comparison
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import margin_of
 from harness.judge.difference import Difference, Mark, Precision, compare_cells
-from harness.judge.thresholds import DATA, LARGE, NullEvidence, claim_layouts, evidence, null_pairs
+from harness.judge.thresholds import DATA, LARGE, NullEvidence, claim_layouts, null_evidence, null_pairs
 from harness.judge.verdict import judge, verdict_document
 from harness.patch.judgement import Effect, outcomes
 from harness.record.judging import compare_runs, differences
@@ -103,7 +103,7 @@ def test_the_stored_data_are_read_as_they_are_usable(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     kinds = {"rate, one role": replace(SMALL, arms=0)}
     write_json(path, document(kinds, {}, "6.12"))
-    assert evidence(path)["rate, one role"].layout == LARGE.share
+    assert null_evidence(path)["rate, one role"].layout == LARGE.share
 
 
 RATES = {"rate, several roles": SMALL, "rate, one role": SMALL, "rate, several roles, below 1,000 IOPS": SMALL}
@@ -176,8 +176,8 @@ def test_the_stored_data_are_those_of_the_command() -> None:
         name: shipped[name].measured for name in stored["claims"]
     }
     assert {"cpu.per_io, CPU busy", "rate, one role", "rate, several roles", "counter, one role"} <= found.keys()
-    assert evidence() == {name: one.usable() for name, one in found.items()}
-    assert evidence(DATA.with_name("none.json")) == {} == claim_layouts(DATA.with_name("none.json"))
+    assert null_evidence() == {name: one.usable() for name, one in found.items()}
+    assert null_evidence(DATA.with_name("none.json")) == {} == claim_layouts(DATA.with_name("none.json"))
 
 
 def test_the_sample_has_the_arms_of_every_regression_and_relinks_what_they_do_not_execute() -> None:
@@ -269,7 +269,7 @@ def test_a_claim_nearer_to_its_bound_than_layout_moves_it_is_marked_everywhere()
     """0.95 of at least 0.9: two boots of slow roles among several differ by more."""
     model = scenario([claim()])
     near, far = (judge(model, sample_cells("none", *values)) for values in ((95.0, 99.0, 99.0), (150.0, 151.0, 152.0)))
-    shares = [evidence()[name].layout for name in ("rate, several roles, below 1,000 IOPS", "rate, one role")]
+    shares = [null_evidence()[name].layout for name in ("rate, several roles, below 1,000 IOPS", "rate, one role")]
     moved = f"{(1 + shares[0]) * (1 + shares[1]) - 1:.2%}"
     says = f"within layout: 5.56% from its bound; another layout of the same code may move it by {moved}"
     assert (near.claims[0].layout, far.claims[0].layout) == (says, "")

@@ -15,7 +15,7 @@ from harness.grid.measure import judged
 from harness.grid.timeline import Timeline, next_place, text, timeline
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.difference import Precision, compare_figures
-from harness.judge.thresholds import LARGE, evidence
+from harness.judge.thresholds import LARGE, null_evidence
 from harness.judge.verdict import judge
 from harness.record.judging import Run
 from harness.record.store import KernelFacts, PlannedCell, RunFolder
@@ -28,7 +28,7 @@ from tests.unit.store_samples import facts, record
 SERIES = ("5.10", "6.1", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3")
 SCENARIO = scenario([claim()])
 FIGURE = "none.together.fast.iops"
-SLOW = evidence()["rate, several roles, below 1,000 IOPS"].single
+SLOW = null_evidence()["rate, several roles, below 1,000 IOPS"].single
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def test_what_counts_as_a_change(seeds: int, share: float, changed: bool) -> Non
     ],
 )
 def test_one_seed_differs_by_more_than_two_boots_of_its_kind_of_figure(metric: str, kind: str) -> None:
-    known = evidence().get(kind)
+    known = null_evidence().get(kind)
     least = max(known.single, LARGE.share) if known else fitted.SINGLE - 1
     figure = ratio(f"none.solo.fast.{metric}", "bound.none.solo.fast.iops")
     model = replace(SCENARIO, claims=(claim(of=figure),))

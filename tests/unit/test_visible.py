@@ -11,7 +11,7 @@ from harness.judge.cells import CellResult
 from harness.judge.operands import Evidence
 from harness.judge.verdict import judge
 from harness.judge.visible import TOO_BUSY, cannot_show, reached, unseen, unseen_change
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Bound, Ratio, Scenario, Status, Unseen
 from harness.scenario.timing import Clock
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL
@@ -254,7 +254,7 @@ def test_only_three_shipped_claims_could_be_hidden_by_what_is_not_meant() -> Non
     """
     hidden: dict[str, set[str]] = {}
     for path in SHIPPED:
-        made = load_scenario(str(path))
+        made = read_scenario(str(path))
         made = replace(made, meant=(*(made.meant or ()), Unseen.CPU))
         cells = {(arm, 1): CellResult(arm, 1, Status.PASS, figures=Hidden()) for arm in made.arms}
         evidence = Evidence(made, cells, cells)
@@ -269,21 +269,21 @@ def test_only_three_shipped_claims_could_be_hidden_by_what_is_not_meant() -> Non
 def test_the_loader_reads_how_long_the_published_test_ran(tmp_path: Path) -> None:
     """It is part of the digest where it is written, and nothing where it is not."""
     text, path = (SCENARIOS / "fair-tags.yaml").read_text(), tmp_path / "fair-tags.yaml"
-    stock = load_scenario("fair-tags")
+    stock = read_scenario("fair-tags")
     path.write_text(text.replace("runtime: ", "of: 300s, runtime: "))
-    made = load_scenario(str(path))
+    made = read_scenario(str(path))
     assert {load.published for load in made.loads.values()} == {300 * SECOND}
     assert {load.published for load in stock.loads.values()} == {0} and made.digest != stock.digest
 
 
 def test_the_key_changes_no_digest(tmp_path: Path) -> None:
     """So boots of before are found again; io-cost means what its two jobs execute."""
-    stock = load_scenario("io-cost")
+    stock = read_scenario("io-cost")
     assert stock.meant == (Unseen.PARALLEL,)
     path = tmp_path / "io-cost.yaml"
     text = (SCENARIOS / "io-cost.yaml").read_text()
     path.write_text(text.replace("meant: [parallel-jobs]\n", ""))
-    other = load_scenario(str(path))
+    other = read_scenario(str(path))
     assert (other.meant, other.digest) == ((), stock.digest)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.run.plan import guest_job
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Scenario
 from lab.base import host
 from lab.base.cache import Cache
@@ -66,7 +66,7 @@ def kernel(spec: str) -> Kernel:
 @pytest.fixture
 def small(tmp_path: Path) -> Scenario:
     (tmp_path / "small.yaml").write_text(SMALL)
-    return load_scenario("small", search=tmp_path)
+    return read_scenario("small", search=tmp_path)
 
 
 @contextmanager

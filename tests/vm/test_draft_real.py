@@ -8,7 +8,7 @@ import pytest
 from harness.cli import main
 from harness.intake.documents import yaml_text
 from harness.intake.scaling import COSTS
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.report.format import plural
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, BlklabError

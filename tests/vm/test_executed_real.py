@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host
 from harness.run.plan import Request

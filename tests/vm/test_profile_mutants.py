@@ -11,7 +11,7 @@ from harness.profile.differential import Differential, differential
 from harness.profile.lines import Side, code_of, line_changes
 from harness.profile.mail import differential_lines
 from harness.profile.model import Context, Profile
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from lab.base.cache import Cache
 from lab.base.units import silent
 from lab.kernels import lines, packaged, tree
@@ -73,7 +73,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 def _bench(series: str, folder: Path) -> Bench:
     cache = Cache.default()
-    scenario = load_scenario(str(write_reads(folder, arms=STRIPE, loads=IO_URING)), search=folder)
+    scenario = read_scenario(str(write_reads(folder, arms=STRIPE, loads=IO_URING)), search=folder)
     # A snapshot serves later boots of the same kernel: there are none.
     lab = replace(open_lab(cache), cold=True)
     known: dict[tuple[str, str], Mapping[str, Profile]] = {}

@@ -14,7 +14,7 @@ from harness.grid.lines import GridRow
 from harness.grid.measure import Sweeper
 from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Status
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
@@ -46,7 +46,7 @@ def specs(text: str) -> Sequence[str]:
 
 
 def begun(named: Sequence[str]) -> GridRow:
-    return GridRow.of(load_scenario("must-pass", search=SCENARIOS / "selftest"), named)
+    return GridRow.of(read_scenario("must-pass", search=SCENARIOS / "selftest"), named)
 
 
 def test_must_pass_on_the_newest_of_every_series(tmp_path: Path) -> None:

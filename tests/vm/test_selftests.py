@@ -17,7 +17,7 @@ from harness.record import judging
 from harness.record.judging import explain_run, judge_run
 from harness.record.store import RunFolder, Store, load_run
 from harness.run.bench import Bench
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios, read_scenario
 from harness.scenario.model import Bound, Status
 from harness.studies.proof import prove
 from harness.studies.selftest import misnamed, run_selftests, shortfalls
@@ -40,7 +40,7 @@ def run(names: Iterable[str], results: Path) -> dict[str, list[str]]:
         kernel, lab = resolve(KERNEL, cache), open_lab(cache)
     except BlklabError as error:
         pytest.skip(f"{KERNEL} cannot be had here: {error.message}")
-    scenarios = [load_scenario(name, search=SELFTESTS) for name in names]
+    scenarios = [read_scenario(name, search=SELFTESTS) for name in names]
     trials = run_selftests(Bench(lab, Store(results)), scenarios, kernel)
     return {scenario.name: wrong for scenario, _, wrong in trials}
 
@@ -102,7 +102,7 @@ def store(machine: tuple[Lab, Kernel], tmp_path_factory: pytest.TempPathFactory)
     """Runs of all the selftests, each of which passed."""
     lab, kernel = machine
     store = Store(tmp_path_factory.mktemp("results"))
-    scenarios = [load_scenario(name, search=SELFTESTS) for name in NAMES]
+    scenarios = [read_scenario(name, search=SELFTESTS) for name in NAMES]
     trials = run_selftests(Bench(lab, store), scenarios, kernel)
     assert {scenario.name: wrong for scenario, _, wrong in trials} == {name: [] for name in NAMES}
     return store

@@ -18,7 +18,7 @@ from harness.figures.lines import read_sharing
 from harness.profile.recorded import ProfiledCell
 from harness.record.store import load_run
 from harness.run.plan import guest_job
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.sharing.recorded import window_of_cell
 from lab.base.cache import Cache
 from lab.base.digest import digest_file
@@ -221,7 +221,7 @@ def test_counting_changes_nothing_on_one_cpu(four: Path, tmp_path: Path) -> None
     """The same guest with the plugin and without."""
     path = tmp_path / "counted.yaml"
     path.write_text(COUNTED)
-    scenario, lab = load_scenario(str(path), search=tmp_path), open_lab(Cache.default())
+    scenario, lab = read_scenario(str(path), search=tmp_path), open_lab(Cache.default())
     arm = scenario.arms["n"]
     prepared = prepare_job(lab, resolve(KERNEL, lab.cache), arm.topology, guest_job(scenario, arm, 1))
     (tmp_path / "plain").mkdir()

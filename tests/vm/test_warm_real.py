@@ -10,7 +10,7 @@ import pytest
 from harness.base.checkout import SCENARIOS
 from harness.base.plain import identity
 from harness.run.plan import guest_job
-from harness.scenario.load import load_scenario
+from harness.scenario.load import read_scenario
 from harness.scenario.model import Arm, Scenario
 from lab import warm
 from lab.base.digest import digest_file
@@ -86,7 +86,7 @@ def shorter(scenario: Scenario) -> Scenario:
 @pytest.mark.parametrize("spec", KERNELS)
 def test_a_restored_guest_with_modelled_disks(lab: Lab, spec: str, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL.replace("topology: neighbours", "topology: 3ware-8506"))
-    scenario = load_scenario("small", search=tmp_path)
+    scenario = read_scenario("small", search=tmp_path)
     cold = same_bytes(lab, spec, scenario, tmp_path)
     # A boot with another seed leaves nothing behind in the snapshot.
     other, again = (boot(lab, spec, scenario, seed, tmp_path / f"seed-{seed}") for seed in (2, 1))
@@ -96,11 +96,11 @@ def test_a_restored_guest_with_modelled_disks(lab: Lab, spec: str, tmp_path: Pat
 
 @pytest.mark.parametrize("spec", ONE_OF_KERNELS)
 def test_a_restored_guest_in_a_selftest(lab: Lab, spec: str, tmp_path: Path) -> None:
-    same_bytes(lab, spec, load_scenario("must-pass", search=SCENARIOS / "selftest"), tmp_path)
+    same_bytes(lab, spec, read_scenario("must-pass", search=SCENARIOS / "selftest"), tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STACKS)
 @pytest.mark.parametrize("spec", KERNELS)
 def test_a_restored_guest_over_a_stack(lab: Lab, spec: str, name: str, tmp_path: Path) -> None:
-    same_bytes(lab, spec, shorter(load_scenario(name)), tmp_path)
+    same_bytes(lab, spec, shorter(read_scenario(name)), tmp_path)

@@ -15,7 +15,7 @@ from harness.commands.boots import specs
 from harness.commands.matrix import KERNELS
 from harness.commands.options import JOBS, RESULTS, SEEDS, kernel_default, number, tell, write_page
 from harness.commands.parser import Command, flag, option
-from harness.judge.thresholds import evidence
+from harness.judge.thresholds import null_evidence
 from harness.record.store import Store
 from harness.report.terminal.printing import console_of
 from lab.base.cache import Cache
@@ -139,7 +139,7 @@ def _page(topic: Topic, rows: _Rows, options: EvidenceOptions) -> EvidencePage:
         case Topic.CONTROLS:
             return pages.controls_page(own, scores, options.source)
         case Topic.ZOO:
-            pairs = null_pairs(scores, _measure(options, FOLDER), evidence())
+            pairs = null_pairs(scores, _measure(options, FOLDER), null_evidence())
             return zoo_page(own, scores, [*islice(pairs, options.pairs)], load_out_of_scope(SCENARIOS))
         case Topic.CLOCKS:
             wall = [row for row in rows[Topic.CONTROLS] if not row.scenario.timing.exact]

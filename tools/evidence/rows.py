@@ -7,9 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.judge.killers import killers
 from harness.judge.operands import arms_needed
-from harness.limits.load import implied, load_scenario
+from harness.limits.entries import implied, killers, load_scenario
 from harness.scenario import load, schema
 from harness.scenario.claims import parsed
 from harness.scenario.load import Refused, find_scenarios, variant
@@ -193,7 +192,7 @@ def shipped_scenarios(search: Path) -> tuple[Scenario, ...]:
     for folder in (search, search / CALIBRATION, search / WALL):
         for path in find_scenarios(folder).values():
             try:
-                loaded.append(load.load_scenario(str(path), search=search, check=unproven))
+                loaded.append(load.read_scenario(str(path), search=search, check=unproven))
             except InputErrors as error:
                 problems.append(error)
     if problems:

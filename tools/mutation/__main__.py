@@ -11,7 +11,7 @@ from harness.commands.boots import bench_of, every_scenario, watched
 from harness.commands.options import DASK, JOBS, RESULTS, number, tell
 from harness.commands.parser import Command, flag, option
 from harness.grid.cluster import elsewhere
-from harness.limits.load import load_scenario
+from harness.limits.entries import load_scenario
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse

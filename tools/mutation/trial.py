@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.figures.readback import KMSG
+from harness.figures.read import KMSG
 from harness.judge.cells import CellResult
 from harness.judge.difference import Precision, compare_figures
 from harness.judge.operands import arms_needed
