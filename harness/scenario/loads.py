@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The clock of a scenario file, and its loads and roles."""
+"""The clock of a scenario file, its loads and roles, and whether the devices of each arm can carry them."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 
 from harness.scenario import schema
 from harness.scenario.fio import CGROUP_FILES
 from harness.scenario.model import MIXED, PERCENT, READS, Arm, Load, Role, mean_size
 from harness.scenario.timing import TIMINGS, Clock
-from lab.base.units import show_time
-from lab.topology.model import Loss
+from lab.base.units import parse_size, show_size, show_time
+from lab.topology.emulated import processors
+from lab.topology.limits import COMMAND_TIMEOUT, carries, longest_wait, tick_bytes
+from lab.topology.model import Disk, Driver, Loss, StackKind, Topology
 from lab.yaml.fields import Row
+from lab.yaml.strict import names, nearest
 
 _SYNCHRONOUS = {"psync", "sync"}
 _RANDOM = {"randread", "randwrite", "randrw"}
@@ -155,3 +159,200 @@ def read_pause(row: Row, arms: Mapping[str, Arm], windows: int) -> int:
             "idle time is free on the virtual clock; on the wall clock write queue: {io_timeout: 5000} (ms)",
         )
     return pause
+
+
+_SECOND = 10**9
+_FEWEST_REQUESTS = 50
+"""One more or less is 2 %."""
+_PATHS = {StackKind.MULTIPATH, StackKind.NVME}
+_SEQUENTIAL = {"read", "write", "rw", "readwrite"}
+
+
+def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) -> None:
+    """Reports, at each role, what the topology of an arm cannot carry."""
+    for role_row, role, together, load in _placed(row, loads):
+        # The arms that lack a CPU have the same remedy.
+        for key, reason, remedy in islice(chain.from_iterable(_wrong_cpus(role, arm) for arm in arms.values()), 1):
+            role_row.add(key, f"{key}: {reason}", remedy)
+        for arm in arms.values():
+            # Of several disks with a refusal for the same key, only the first is reported.
+            refusals = [refusal for part in role.apart() for refusal in refused(part, together, arm)]
+            if load is not None:
+                refusals += [refusal for part in role.apart() for refusal in _not_counted(part, load, arm)]
+            for key, reason, remedy in {refusal[0]: refusal for refusal in reversed(refusals)}.values():
+                role_row.add(key, f"{key}: {reason}", remedy)
+
+
+def _placed(row: Row, loads: Mapping[str, Load]) -> Iterator[tuple[Row, Role, Iterable[Role], Load | None]]:
+    """Every sound role with those that run at the same time and its load, None for a step before the load."""
+    for name, role_name, role_row in role_rows(row):
+        if name in loads and (role := loads[name].roles.get(role_name)):
+            yield role_row, role, loads[name].apart().roles.values(), loads[name]
+    for name, load in loads.items():
+        rows, steps = [*step_rows(row.get("loads")[name])], (*load.prepare, *load.warm)
+        # With a mistake in one of them nobody knows which is which.
+        for step_row, step in zip(rows, steps, strict=True) if len(rows) == len(steps) else ():
+            yield step_row, step, step.apart(), None
+
+
+def check_lost(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) -> None:
+    for load in loads.values():
+        for loss_row, loss in zip(row.get("loads")[load.name].get("lost", ()), load.lost, strict=False):
+            refusals = [refusal for arm in arms.values() for refusal in _not_to_lose(load, loss, arm)]
+            for key, reason, remedy in dict.fromkeys(refusals):
+                loss_row.add(key, f"lost: {reason}", remedy)
+
+
+def _not_to_lose(load: Load, loss: Loss, arm: Arm) -> Iterator[tuple[str, str, str]]:
+    """Why a path cannot be lost: (key, reason, remedy)."""
+    start, end, topology = show_time(loss.start), show_time(loss.end), arm.topology
+    if not loss.start < loss.end <= load.ramp + load.runtime:
+        yield "to", f"{end} is not after {start} and within the load", "write another time"
+    groups = [stack.over for stack in topology.stacks.values() if stack.kind in _PATHS and loss.path in stack.over]
+    if loss.path not in topology.luns or not groups or topology.emulated:
+        known = [name for stack in topology.stacks.values() if stack.kind in _PATHS for name in stack.over]
+        reason = f"{loss.path} in topology {topology.name} of arm {arm.name} is no path of a device in the guest"
+        yield "path", reason, f"paths: {names(known)}" if known and not topology.emulated else ""
+        return
+    hba = topology.hbas[topology.luns[loss.path].hba]
+    if hba.driver is Driver.NVMET_TCP and sum(lun.hba == hba.name for lun in topology.luns.values()) > 1:
+        yield "path", f"the other paths of HBA {hba.name} of arm {arm.name} would be lost too", "give it its own HBA"
+    gone = [other.path for other in load.lost if other.start <= loss.start < other.end]
+    if any(set(gone).issuperset(group) for group in groups):
+        yield "from", f"no path is left at {start}", "lose one after the other"
+    if gone.count(loss.path) > 1:
+        yield "from", f"{loss.path} is lost already at {start}", "write one entry for both"
+
+
+def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[str, str, str]]:
+    """Why the arm cannot carry a role on one disk together with the others: (key of the role, reason, remedy)."""
+    topology, targets = arm.topology, arm.topology.targets()
+    if role.disk not in targets:
+        yield "disk", _no_target(role.disk, arm), f"known: {names(targets)}"
+        return
+    yield from _wrong_place(role, topology)
+    yield from _cgroups(role, arm)
+    yield from _polling(role, together, topology)
+    size = topology.region(role.disk).size
+    used, start = _extent(role, size)
+    largest = max(role.sizes)
+    if start + used > size or largest > used:
+        yield "disk", f"{role.disk} of {show_size(size)} is too small for this role", "reduce size, offset or bs"
+    if role.disk not in topology.disks:
+        return
+    disk = topology.disks[role.disk]
+    unserved = list(_token_bucket(role, disk, topology.driver(disk.name)))
+    yield from unserved
+    if unserved:
+        return
+    in_flight = _in_flight(role, together, topology)
+    wait = longest_wait(disk, largest, in_flight, topology)
+    timeout = int(arm.queue["io_timeout"]) * _MILLISECOND if "io_timeout" in arm.queue else COMMAND_TIMEOUT
+    if wait >= timeout:
+        says = f"{in_flight} requests in {show_time(wait)}, the command timeout is {timeout / _SECOND:g} s"
+        yield "iodepth", f"disk {disk.name} serves {says}", "reduce iodepth or use a faster disk"
+
+
+def _wrong_cpus(role: Role, arm: Arm) -> Iterator[tuple[str, str, str]]:
+    own = arm.topology.emulated
+    count = processors(arm.topology) if own else arm.topology.processors.cpus
+    if (text := role.options.get("cpus")) and not role.cpus:
+        yield "cpus", f"{text} has no CPU", "write a list such as 0-3,5"
+    elif unknown := [cpu for cpu in role.cpus if cpu >= count]:
+        remedy = f"its machine has CPUs 0 to {count - 1}" if own else f"write machine: {{cpus: {unknown[0] + 1}}}"
+        yield "cpus", f"arm {arm.name} has no CPU {unknown[0]}", remedy
+    elif count > 1 and not role.cpus and not own:
+        yield "cpus", f"arm {arm.name} has {count} CPUs, and the role does not say which it runs on", "write cpus: 0"
+
+
+def _not_counted(role: Role, load: Load, arm: Arm) -> Iterator[tuple[str, str, str]]:
+    """Whether its folios are not told apart, or too few requests pass a QEMU throttle in a window for a ratio."""
+    stack = arm.topology.stacks.get(role.disk)
+    # The files of btrfs have a device number that is not a disk's.
+    if load.folios and (stack is None or stack.type not in ("ext4", "xfs")):
+        yield "disk", f"the folios of {role.disk} are not counted, only those of files on ext4 and xfs", "remove folios"
+    disk = arm.topology.disks.get(role.disk)
+    if not arm.topology.emulated or disk is None or disk.rate is None:
+        return
+    count = disk.rate * load.runtime // (role.bs * _SECOND)
+    if count < _FEWEST_REQUESTS:
+        says = f"{count} requests in a window of {show_time(load.runtime)}, too few for a ratio ({_FEWEST_REQUESTS})"
+        remedy = "reduce bs, lengthen the window or use a faster disk"
+        yield "bs", f"the throttle of disk {disk.name} passes {says}", remedy
+
+
+def _no_target(name: str, arm: Arm) -> str:
+    topology = arm.topology
+    paths = [lun.name for lun in topology.luns.values() if name in lun.disks]
+    if paths:
+        return f"disk {name} in topology {topology.name} has several paths: name one of {names(paths)}"
+    return f"no disk {name} in topology {topology.name} of arm {arm.name}{nearest(name, topology.targets())}"
+
+
+def _cgroups(role: Role, arm: Arm) -> Iterator[tuple[str, str, str]]:
+    if CGROUP_FILES.keys() & role.options.keys() and any(key.startswith("throttle/") for key in arm.queue):
+        yield "disk", f"arm {arm.name} has queue.throttle, which uses cgroups of version 1", "use io_max alone"
+    if "bfq_weight" in role.options and arm.queue.get("scheduler") != "bfq":
+        yield "bfq_weight", f"arm {arm.name} does not use bfq", "write queue: {scheduler: bfq}"
+    if "io_weight" in role.options and "enable=1" not in arm.queue.get("iocost/qos", "").split():
+        yield "io_weight", f"arm {arm.name} does not enable iocost", 'write queue: {iocost.qos: "enable=1"}'
+
+
+def _polling(role: Role, together: Iterable[Role], topology: Topology) -> Iterator[tuple[str, str, str]]:
+    if not role.polls:
+        return
+    hba = topology.hbas[topology.luns[topology.leaves(role.disk)[0]].hba]
+    if role.disk in topology.stacks or not hba.poll_queues:
+        remedy = f"write poll_queues: 1 at an HBA of driver {Driver.NULL_BLK}; a draft: --topology, or --without hipri"
+        yield "hipri", f"{role.disk} has no poll queues", remedy
+    elif not all(other.polls for other in together):
+        yield "hipri", "roles of this load that do not poll have other tags, which no bound knows", "let all poll"
+
+
+_ONLY_FILES = ("files", "nrfiles", "create", "overwrite", schema.AGE)
+
+
+def _wrong_place(role: Role, topology: Topology) -> Iterator[tuple[str, str, str]]:
+    """Keys that belong to files and not to devices, or the other way round; discards that a disk does not take."""
+    if role.rw == "trim":
+        disks = [topology.disks[name] for lun in topology.leaves(role.disk) for name in topology.luns[lun].disks]
+        if topology.is_filesystem(role.disk) or not all(disk.discard for disk in disks):
+            yield "rw", f"{role.disk} takes no discards", "name a device whose disks have discard: true"
+    if not topology.is_filesystem(role.disk):
+        for key in filter(role.options.get, _ONLY_FILES):
+            yield key, f"{role.disk} is not a filesystem", f"remove {key}"
+        return
+    if "offset" in role.options:
+        yield "offset", f"a file of {role.disk} is used from its start", "remove offset"
+    if "size" not in role.options:
+        yield "disk", f"a role on the filesystem {role.disk} needs a size", "write size: 64M"
+
+
+def _extent(role: Role, whole: int) -> tuple[int, int]:
+    """Bytes that the role uses, and their offset on its disk."""
+    start = parse_size(role.options.get("offset", "0"))
+    size = role.options.get("size")
+    return (parse_size(size) if size else max(whole - start, 0)), start
+
+
+def _token_bucket(role: Role, disk: Disk, driver: Driver) -> Iterator[tuple[str, str, str]]:
+    if tick_bytes(disk, driver) is None:
+        return
+    largest = carries(disk, 1 << 40, driver)
+    if len(role.sizes) > 1:
+        yield "bssplit", f"disk {disk.name} serves whole requests of one size in a tick", "give the disk a service time"
+    elif reason := carries(disk, role.bs, driver):
+        yield "bs", reason, "reduce bs or use a faster disk"
+    elif not role.direct:
+        remedy = "write direct: true, or give the disk a service time"
+        yield "direct", f"the page cache makes requests of any size: {largest}", remedy
+    elif role.rw in _SEQUENTIAL and carries(disk, role.bs * role.iodepth, driver):
+        remedy = "a smaller iodepth, random requests, or a disk with service"
+        yield "rw", f"sequential requests in flight together are merged: {largest}", remedy
+
+
+def _in_flight(role: Role, together: Iterable[Role], topology: Topology) -> int:
+    """Requests that all roles on this role's disk can have at the device at once."""
+    depth = sum(other.iodepth for other in together if other.disk == role.disk)
+    lun = topology.luns[topology.region(role.disk).lun]
+    return min(depth, topology.hbas[lun.hba].cmd_per_lun)

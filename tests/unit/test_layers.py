@@ -8,8 +8,8 @@ import pytest
 
 from harness.limits.limits import bound
 from harness.run.plan import OPTIONS_NEEDED
-from harness.scenario.carry import refused
 from harness.scenario.fio import CGROUP_FILES, job_file
+from harness.scenario.loads import refused
 from harness.scenario.model import Arm, Load, Role
 from lab.base.cache import Cache
 from lab.base.contents import note

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.base.plain import identity
-from harness.scenario.carry import refused
 from harness.scenario.load import find_scenarios, read_scenario
+from harness.scenario.loads import refused
 from harness.scenario.model import Operand
 from harness.scenario.timing import Clock
 from lab.base.errors import EXIT_MISUSE, MOST_SHOWN, InputErrors, Misuse

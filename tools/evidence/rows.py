@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from harness.judge.operands import arms_needed
 from harness.limits.entries import implied, killers, load_scenario
 from harness.scenario import load, schema
-from harness.scenario.claims import parsed
-from harness.scenario.load import Refused, find_scenarios, variant
+from harness.scenario.load import Refused, find_scenarios, parsed, variant
 from harness.scenario.model import Agreement, Bound, Claim, Control, Ratio, Reproduction, Scenario, is_in
 from harness.scenario.ratio import ExpressionError, names_of, parse_bound, parse_ratio
 from harness.studies.calibration import CALIBRATION
