@@ -120,7 +120,10 @@ def disagreements(files: LoadFiles, queue: Mapping[str, str], figures: Figures) 
     topology, load, counts = files.topology, files.load, queue.get("iostats") != "0"
     moved: dict[str, tuple[float, float]] = {}
     for role in load.roles.values():
-        yield from _latencies(load, role, figures)
+        if in_flight(load, role, figures) > fitted.MEAN_ROUNDING:
+            ios, mean = (figures[load.name, role.name, metric] for metric in ("total_ios", "lat.mean"))
+            most = role.iodepth * len(role.disks)
+            yield f"{ios:.0f} I/Os of {role.name}, {mean:.0f} ns each: more than {most} at a time are in flight"
         luns = {topology.region(disk).lun for disk in role.disks}
         plain = role.direct and len(role.sizes) == 1 and not topology.stacks.keys() & {*role.disks}
         if len(luns) == 1 and plain and role.rw != "trim":
@@ -135,14 +138,15 @@ def disagreements(files: LoadFiles, queue: Mapping[str, str], figures: Figures) 
             yield f"{counted:.0f} bytes of LUN {lun} in the window, /proc/diskstats has {done:.0f} with the ramp"
 
 
-def _latencies(load: Load, role: Role, figures: Figures) -> Iterator[str]:
-    """I/Os of one slot of the queue come one after another; the first and the last reach out of the window."""
+def in_flight(load: Load, role: Role, figures: Figures) -> float:
+    """I/Os times their mean latency, as a share of what the queue has room for; nan without I/O.
+
+    I/Os of one slot of the queue come one after another; the first and the last reach out of the window.
+    """
     ios, mean, longest, ran = (
         figures.get((load.name, role.name, metric), nan) for metric in ("total_ios", "lat.mean", "lat.max", "runtime")
     )
-    slots = role.iodepth * len(role.disks)
-    if ios * mean > slots * (max(ran, load.runtime) + 2 * longest) * fitted.MEAN_ROUNDING:
-        yield f"{ios:.0f} I/Os of {role.name}, {mean:.0f} ns each: more than {slots} at a time are in flight"
+    return ios * mean / (role.iodepth * len(role.disks) * (max(ran, load.runtime) + 2 * longest))
 
 
 def _served(files: LoadFiles, role: Role, lun: str, figures: Figures) -> Iterator[str]:

@@ -18,7 +18,7 @@ MODULE_LINES = 450
 FUNCTION_LINES = 60
 PRODUCT_LINES, PRODUCT_MODULES = 39_700, 280
 """Of lab and harness together."""
-TOOL_LINES = 3_300
+TOOL_LINES = 3365
 
 # Written in pieces, so that this file does not hold what it looks for.
 FOREIGN = re.compile(
