@@ -17,7 +17,7 @@ from lab.base.units import silent
 from lab.guest.steps.device import Module
 from lab.guest.steps.load import RunLoad
 from lab.native import elf, programs
-from lab.plugin import Plugin
+from lab.native.programs import Plugin
 from lab.session import Job, Lab, PhaseSeen, PreparedJob, sampler_of
 from lab.symbols import LINES_FILE, Symbols, image_symbols, source_name, twin_symbols
 from lab.topology.model import Topology

@@ -25,11 +25,10 @@ from lab.guest.steps.load import LayFiles, Pause, Phase, RunLoad, Sampling, Trac
 from lab.guest.steps.setting import Cgroup, Confirm, Read
 from lab.kernels.model import Kernel
 from lab.native import compiler, programs
-from lab.native.programs import Steady, steady
+from lab.native.programs import Plugin, Steady, steady
 from lab.observe import Observer
 from lab.packages import lock, tools
 from lab.packages.store import read_pin
-from lab.plugin import Plugin
 from lab.qemu import snapshot
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.clock import Clock, VirtualClock

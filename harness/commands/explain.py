@@ -33,8 +33,8 @@ from harness.sharing.recorded import figures_by_turn, window_of_cell, with_field
 from harness.sharing.scaling import MODEL, scaling_sentence
 from harness.studies.proof import prove
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
-from lab.kernels.lines import Wanted, source_lines, source_of
 from lab.kernels.model import Kernel
+from lab.kernels.objects import Wanted, source_lines, source_of
 from lab.session import Lab
 
 _ALL = ""

@@ -24,8 +24,8 @@ from lab.base.cache import Cache
 from lab.base.errors import CannotJudge
 from lab.base.units import Tell
 from lab.kernels import tree
-from lab.kernels.difference import changed_functions, keep_objects
 from lab.kernels.model import Kernel
+from lab.kernels.objects import changed_functions, keep_objects
 from lab.kernels.tree import KernelSource
 from lab.session import Lab
 

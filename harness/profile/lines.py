@@ -12,7 +12,7 @@ from fractions import Fraction
 from harness.profile.differential import canonical, differential, source_costs
 from harness.profile.mail import whole
 from harness.profile.model import BLIND, Code, Context, Function, Profile
-from lab.kernels.lines import SourceLine
+from lab.kernels.objects import SourceLine
 
 _FUNCTIONS = 6
 """Functions whose lines are shown where none is named."""

@@ -18,8 +18,8 @@ from lab.base.errors import BlklabError, CannotJudge
 from lab.base.record import BootRecord
 from lab.base.units import Tell
 from lab.kernels.fields import fields
-from lab.kernels.lines import Wanted, source_lines, source_of
 from lab.kernels.model import Kernel
+from lab.kernels.objects import Wanted, source_lines, source_of
 from lab.session import Lab, prepare_job
 from lab.symbols import LINES_FILE, symbols_of
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from harness.figures.lines import CacheLine, LockUse, Sharing
-from lab.kernels.lines import SourceLine
+from lab.kernels.objects import SourceLine
 from lab.symbols import Symbols
 
 HEAP, PER_CPU, UNKNOWN = "heap", "per-CPU", "unknown"

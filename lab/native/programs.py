@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is written in C, built reproducibly: programs of the guest and libraries for QEMU."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.contents import demand_intact
-from lab.base.digest import canonical, digest_bytes
+from lab.base.digest import canonical, digest_bytes, digest_results
+from lab.base.errors import LabBroken
+from lab.base.record import BootRecord, Outcome
 from lab.native import compiler
 
 KIND = "program"
@@ -58,6 +60,7 @@ _PLUGIN_PARTS = {
         *(f"sharing/{name}.c" for name in ("cpus", "lines", "locks", "plugin")),
     ),
 }
+_WINDOW = "window"
 # include/qemu/qemu-plugin.h of each release: QEMU refuses a plugin of another version of the interface.
 TURNS_INTERFACE = 4
 """The first with which a plugin can end the turn of a CPU and read memory."""
@@ -73,6 +76,48 @@ class Steady:
 
     path: Path
     digest: str
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """``files`` by name lie in the boot's folder, ``library`` among them; ``words`` are its arguments. None by default.
+
+    ``loads`` are those whose windows it writes, in the guest's order. ``measured`` is the name of the measured file
+    that each window is (``{load}.lines``), empty where the boot has the results of any other. ``from_start``: it
+    follows each task from the first call, so the guest has to boot.
+    """
+
+    library: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    words: tuple[str, ...] = ()
+    loads: tuple[str, ...] = ()
+    measured: str = ""
+    from_start: bool = False
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """QEMU's option, for the boot's folder."""
+        return (f"./{self.library}", *self.words, f"output={_WINDOW}") if self.library else ()
+
+    def install(self, folder: Path) -> None:
+        """Raises OSError."""
+        for name, data in self.files.items():
+            (folder / name).write_bytes(data)
+
+    def windows(self, folder: Path) -> Mapping[str, bytes]:
+        """What it counted, by load. Raises LabBroken where it saw no window."""
+        paths = {load: folder / f"{_WINDOW}.{number}" for number, load in enumerate(self.loads)}
+        if missing := [load for load, path in paths.items() if not path.is_file()]:
+            raise LabBroken(f"the plugin saw no window of load {missing[0]}", remedy="report this as a bug of blklab")
+        return {load: path.read_bytes() for load, path in paths.items()}
+
+    def completed(self, record: BootRecord) -> BootRecord:
+        """With the windows among the measured files, where they are results. Raises what ``windows`` raises."""
+        if not self.measured or record.outcome is not Outcome.BYE:
+            return record
+        windows = {self.measured.format(load=load): data for load, data in self.windows(record.folder).items()}
+        files = {**record.files, **windows}
+        return replace(record, files=files, digest=digest_results(files))
 
 
 def build(cache: Cache, name: str, *, symbols: bool = False) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.kernels.fields import fields
-from lab.kernels.lines import DEBUG
+from lab.kernels.objects import DEBUG
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 SOURCE = """\

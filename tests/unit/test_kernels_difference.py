@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.kernels.difference import changed_functions, keep_objects
+from lab.kernels.objects import changed_functions, keep_objects
 
 HEADER = """
 #define LIMIT 7

@@ -8,8 +8,7 @@ import pytest
 from harness.base.checkout import SCENARIOS
 from harness.scenario.load import find_scenarios, read_scenario
 from lab.base.errors import CannotJudge, InputErrors, Misuse
-from lab.kernels.build import Toolchain, recipe
-from lab.kernels.fixups import FIXUPS, Fixup, fixups_for, major_version
+from lab.kernels.build import FIXUPS, Fixup, Toolchain, fixups_for, major_version, recipe
 from lab.kernels.kconfig import describe_drift, drift, fragments, lost, read_fragments
 from lab.kernels.mutants import catalogue, mutation
 from lab.kernels.release import Release, parse_range

@@ -18,7 +18,7 @@ from harness.profile.formats import folded_stacks, speedscope, write_profiles
 from harness.profile.lines import Side, lines_text, listed_functions
 from harness.profile.mail import differential_lines, function_lines, most_expensive, profile_lines
 from harness.profile.model import Code
-from lab.kernels.lines import SourceLine
+from lab.kernels.objects import SourceLine
 from tests.unit.profile_samples import function, profile
 
 GOLDEN = Path(__file__).parent / "fixtures" / "profile"

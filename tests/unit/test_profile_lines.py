@@ -14,8 +14,7 @@ from harness.profile.model import BLIND, Code, Profile
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.units import silent
-from lab.kernels import lines
-from lab.kernels.lines import SourceLine, Wanted, source_lines
+from lab.kernels.objects import SourceLine, Wanted, source_lines, source_of
 from lab.kernels.tree import KernelSource
 from tests.unit.payload_samples import kernel
 from tests.unit.profile_samples import profile
@@ -104,7 +103,7 @@ def test_other_code_is_refused(objects: Path, tmp_path: Path) -> None:
 
 def test_a_packaged_kernel_has_no_lines(tmp_path: Path) -> None:
     with pytest.raises(CannotJudge, match="only kernels that blklab builds"):
-        lines.source_of(kernel(tmp_path, {}), Cache(tmp_path), silent)
+        source_of(kernel(tmp_path, {}), Cache(tmp_path), silent)
 
 
 def _side(counts: dict[int, int], texts: dict[int, str], *, ios: int = 100) -> Side:

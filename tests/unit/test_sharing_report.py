@@ -16,7 +16,7 @@ from harness.sharing.scaling import scaling_of, scaling_sentence
 from harness.sharing.text import differential_lines, window_lines
 from harness.sharing.window import HEAP, LineGroup, Place, Use, Window, WindowHead, window_of, with_sources
 from lab.base.errors import CannotJudge
-from lab.kernels.lines import SourceLine, Wanted
+from lab.kernels.objects import SourceLine, Wanted
 from lab.symbols import Symbols, read_kallsyms
 
 BASE = 0xFFFF88801EA00000

@@ -28,9 +28,8 @@ from lab.guest.steps import job_files
 from lab.guest.steps.load import Phase, RunLoad
 from lab.kernels.resolve import resolve
 from lab.native import compiler, elf
-from lab.native.programs import SHARING, interface, plugin
+from lab.native.programs import SHARING, Plugin, interface, plugin
 from lab.observers import number_offset
-from lab.plugin import Plugin
 from lab.session import Job, Lab, open_lab, prepare_job, run_job
 from lab.symbols import image_symbols
 from lab.topology.load import load_topology

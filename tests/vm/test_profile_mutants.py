@@ -14,8 +14,9 @@ from harness.profile.model import Context, Profile
 from harness.scenario.load import read_scenario
 from lab.base.cache import Cache
 from lab.base.units import silent
-from lab.kernels import lines, packaged, tree
+from lab.kernels import packaged, tree
 from lab.kernels.model import Kernel
+from lab.kernels.objects import Wanted, source_lines
 from lab.kernels.tree import KernelSource
 from lab.session import open_lab
 from tests.vm.kernel_patches import with_plug, without_nowait, without_plug, write_mutant
@@ -167,6 +168,6 @@ def test_added_instructions_have_their_line(bench: Bench) -> None:
 
 def _side(profile: Profile, source: KernelSource, kernel: Kernel) -> Side:
     code = code_of(profile, [("vmlinux", LINED)])
-    wanted = [lines.Wanted(one.owner, one.name, one.counts) for one in code]
-    found = lines.source_lines(kernel, source, wanted, Cache.default())
+    wanted = [Wanted(one.owner, one.name, one.counts) for one in code]
+    found = source_lines(kernel, source, wanted, Cache.default())
     return Side(profile, dict(zip(code, found, strict=True)))
