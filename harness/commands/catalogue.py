@@ -18,6 +18,7 @@ from harness.record.store import LATEST
 from harness.report.terminal.scenario import describe_scenario, steps_of
 from harness.report.topology import describe_topology
 from harness.scenario.load import find_scenario, find_scenarios, shipped_names
+from harness.scenario.registry import OF_ROLES
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS, BlklabError, InputErrors, Misuse
 from lab.kernels.debian import SERIES, Offer, cached_offers, offers
@@ -59,6 +60,7 @@ VALUES: Mapping[str, Callable[[Sequence[str]], Iterable[str]]] = {
     "shown": lambda words: [*_scenarios(words), *_topologies(words)],
     "kernels": _kernels,
     "arms": _arms,
+    "figures": lambda _: OF_ROLES,
     "runs": _runs,
     "measured": lambda words: [*_runs(words), *_kernels(words)],
 }
@@ -70,6 +72,7 @@ _KIND_OF = {
     "topology": "topologies",
     "name": "shown",
     "arms": "arms",
+    "metrics": "figures",
     **dict.fromkeys(("run", "folder"), "runs"),
 }
 """By the name under which argparse stores an option or operand."""

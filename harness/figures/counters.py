@@ -133,10 +133,10 @@ def counter_figures(files: LoadFiles, figures: Figures) -> Readings:
     if window.resync is not None:
         yield from (((load.name, role, "resync.bw"), window.resync) for role in load.roles)
     for role in load.roles.values():
-        own = dict.fromkeys(files.topology.region(disk).lun for disk in role.disks)
+        named = dict.fromkeys(files.topology.region(disk).lun for disk in role.disks)
         below = {lun: _counters(lun, window, files) for lun in files.luns(role.disks)}
         summed = {
-            "disk": _sum([_counters(lun, window, files) for lun in own]),
+            "disk": _sum([_counters(lun, window, files) for lun in named]),
             "members": _sum([*below.values()]),
         }
         for where, counts in summed.items():
@@ -262,8 +262,8 @@ def folio_figures(files: LoadFiles, figures: Figures) -> Readings:
     rows = _DISKS.findall(files.sent(Source.COUNTERS))
     numbers = {disk.decode(): major + b":" + minor for major, minor, disk in rows}
     for role in load.roles.values():
-        own = {numbers[files.devices[disk]] for disk in role.disks}
-        counts = {order: sum(added[dev, b"%d" % order] for dev in own) for order in range(LARGEST_FOLIO + 1)}
+        devices = {numbers[files.devices[disk]] for disk in role.disks}
+        counts = {order: sum(added[dev, b"%d" % order] for dev in devices) for order in range(LARGEST_FOLIO + 1)}
         sectors = sum(count * _PAGE_SECTORS << order for order, count in counts.items())
         values = {"folios": sum(counts.values()), "folios.sectors": sectors}
         values |= {f"folios.order{order}": count for order, count in counts.items()}

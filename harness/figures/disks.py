@@ -19,7 +19,7 @@ class DiskTime:
     waited: float = 0.0
 
     @property
-    def own(self) -> float:
+    def serving(self) -> float:
         """What the disk itself took: seeks, rotation, and bytes at its own rate."""
         return max(0.0, self.busy - self.waited)
 

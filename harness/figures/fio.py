@@ -60,7 +60,7 @@ def read_fio(
         raise MeasurementError(file, f"no job for role {', '.join(missing)}")
     if extra := sorted(figures.keys() - roles.keys()):
         raise MeasurementError(file, f"a job that is not a role of this load: {', '.join(extra)}")
-    if not any(own["total_ios"] for own in figures.values()):
+    if not any(of_role["total_ios"] for of_role in figures.values()):
         remedy = "lengthen window.runtime or look at console.txt"
         raise MeasurementError(file, "no job did any I/O in the window", remedy=remedy)
     return figures

@@ -63,8 +63,8 @@ class CacheLine:
 
     def seen(self, cpus: Iterable[int]) -> int:
         """Transfers to these CPUs at the order in which the CPUs executed."""
-        own = (self.users[cpu] for cpu in cpus if cpu in self.users)
-        return sum(use.read_moves + use.write_moves for use in own)
+        uses = (self.users[cpu] for cpu in cpus if cpu in self.users)
+        return sum(use.read_moves + use.write_moves for use in uses)
 
     def footprint(self, cpus: Iterable[int], of_node: int = 1) -> float:
         """Transfers to these CPUs from other nodes of ``of_node`` CPUs, if the accesses of all come in any order.
@@ -135,8 +135,8 @@ def read_sharing(data: bytes, file: str) -> Sharing:
                     cpus[int(words[0])] = CpuCounts(int(words[1], 16), *map(int, words[2:]))
                 case "lock":
                     users = int(words[1], 16)
-                    own = frozenset(cpu for cpu in range(users.bit_length()) if users >> cpu & 1)
-                    locks.append(LockUse(int(words[0], 16), own, *map(int, words[2:])))
+                    takers = frozenset(cpu for cpu in range(users.bit_length()) if users >> cpu & 1)
+                    locks.append(LockUse(int(words[0], 16), takers, *map(int, words[2:])))
                 case "line":
                     lines.append(CacheLine(int(words[0], 16), int(words[1], 16)))
                 case "user":
@@ -183,7 +183,7 @@ def sharing_figures(sharing: Sharing, load: Load, names: Names, *, of_node: int 
     One CPU shares no lines. ``of_node`` are the CPUs of each NUMA node, 0 for one node. I/Os are those that fio
     completed in the window, counted with the rest: its rate is of another time, as jobs do not begin and end together.
     """
-    own = {name: frozenset(cpu for part in role.apart() for cpu in part.cpus) for name, role in load.roles.items()}
+    of_role = {name: frozenset(cpu for part in role.apart() for cpu in part.cpus) for name, role in load.roles.items()}
     if not (ios := sharing.ios(sharing.cpus)):
         return
     for metric, value in _figures(sharing, frozenset(sharing.cpus), ios, of_node):
@@ -192,9 +192,9 @@ def sharing_figures(sharing: Sharing, load: Load, names: Names, *, of_node: int 
         for name, places in names.items():
             for metric, value in _line_figures(sharing, places, ios):
                 yield (load.name, GUEST, f"line.{name}.{metric}"), value
-    for name, cpus in own.items():
-        others = [theirs for other, theirs in own.items() if other != name]
-        if (ios := sharing.ios(cpus)) and all(theirs and not cpus & theirs for theirs in others):
+    for name, cpus in of_role.items():
+        others = [other_cpus for other, other_cpus in of_role.items() if other != name]
+        if (ios := sharing.ios(cpus)) and all(other_cpus and not cpus & other_cpus for other_cpus in others):
             for metric, value in _figures(sharing, cpus, ios, of_node):
                 yield (load.name, name, metric), value
 

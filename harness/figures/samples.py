@@ -170,12 +170,12 @@ def _cost_figures(samples: Samples, load: Load, figures: Figures) -> Readings:
 
 
 def _host_figures(topology: Topology, load: Load, samples: Samples, hba: Hba, held: Mapping[str, float]) -> Readings:
-    own = [lun for lun in topology.luns if topology.luns[lun].hba == hba.name]
+    luns = [lun for lun in topology.luns if topology.luns[lun].hba == hba.name]
     series = samples.series.get(f"host_busy[{hba.name}]")
     if series is not None and series.count:
         yield (load.name, HOST, f"{hba.name}.commands.mean"), series.mean
-    elif hba.driver not in SCSI and hba.shares_tags and hba.queues == 1 and all(lun in held for lun in own):
-        mean = sum(held[lun] for lun in own)
+    elif hba.driver not in SCSI and hba.shares_tags and hba.queues == 1 and all(lun in held for lun in luns):
+        mean = sum(held[lun] for lun in luns)
         yield (load.name, HOST, f"{hba.name}.tags.mean"), mean
         yield (load.name, HOST, f"{hba.name}.tags.free"), max(0.0, hba.tags - mean)
 

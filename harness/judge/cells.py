@@ -194,12 +194,12 @@ def measured(
     if status is not Status.PASS:
         return replace(result, reasons=(_reason(says, record),))
     try:
-        if others := tuple(overridden(record.files, arm.topology)):
-            return replace(result, status=Status.SKIP, reasons=others)
-        named = {load.name: load.windows(windows) for load in loads}
-        own = ({name: each[number] for name, each in named.items()} for number in range(windows))
-        seen = tuple(_window(record, arm, own_load) for own_load in own)
-        return replace(result, figures=_together(seen), windows=seen if windows > 1 else ())
+        if reasons := tuple(overridden(record.files, arm.topology)):
+            return replace(result, status=Status.SKIP, reasons=reasons)
+        numbered = {load.name: load.windows(windows) for load in loads}
+        loads_of = ({name: loads[number] for name, loads in numbered.items()} for number in range(windows))
+        figures = tuple(_window(record, arm, of_window) for of_window in loads_of)
+        return replace(result, figures=_together(figures), windows=figures if windows > 1 else ())
     except MeasurementError as error:
         return replace(result, status=Status.ERROR, reasons=(error.message,))
 
@@ -218,11 +218,11 @@ def agreed(repetitions: Sequence[CellResult]) -> CellResult:
     return first
 
 
-def _window(record: BootRecord, arm: Arm, own: Mapping[str, Load]) -> Figures:
-    """The figures of one window, by the names of the loads, of which ``own`` are those of this window."""
-    names = {load.name: name for name, load in own.items()}
-    every = figures_of(record.files, arm.topology, own.values())
-    return {(names.get(load, load), role, metric): value for (load, role, metric), value in every.items()}
+def _window(record: BootRecord, arm: Arm, numbered: Mapping[str, Load]) -> Figures:
+    """The figures of one window, by the names of the loads: ``numbered`` are those of this window."""
+    names = {load.name: name for name, load in numbered.items()}
+    figures = figures_of(record.files, arm.topology, numbered.values())
+    return {(names.get(load, load), role, metric): value for (load, role, metric), value in figures.items()}
 
 
 def _together(windows: Sequence[Figures]) -> Figures:

@@ -146,13 +146,13 @@ class ClaimVerdict(EntryVerdict):
     @property
     def word(self) -> str:
         """A status, or XFAIL or XPASS where a failure was expected."""
-        if self.known is not None and self.judgement.status in (Status.PASS, Status.FAIL):
-            return XFAIL if self.judgement.status is Status.FAIL else XPASS
-        return str(self.judgement.status)
+        status = self.judgement.status
+        return {Status.FAIL: XFAIL, Status.PASS: XPASS}.get(status, str(status)) if self.known else str(status)
 
     @property
     def counts_as(self) -> Status:
-        return {XFAIL: Status.PASS, XPASS: Status.FAIL}.get(self.word, self.judgement.status)
+        status = self.judgement.status
+        return {Status.FAIL: Status.PASS, Status.PASS: Status.FAIL}.get(status, status) if self.known else status
 
 
 @dataclass(frozen=True)
@@ -238,8 +238,8 @@ def margin_of(ensemble: Ensemble, expect: Bound) -> float:
 
 def layout_of(ratio: Ratio, evidence: Evidence) -> float:
     """By which share another layout may move the ratio: as measured for a shipped claim, else by kind of figure."""
-    own = claim_layouts().get(evidence.scenario.measured, {}).get(ratio.text)
-    return own[1] if own else layout_by_kind(ratio, evidence)
+    shipped = claim_layouts().get(evidence.scenario.measured, {}).get(ratio.text)
+    return shipped[1] if shipped else layout_by_kind(ratio, evidence)
 
 
 def layout_by_kind(ratio: Ratio, evidence: Evidence) -> float:

@@ -80,8 +80,8 @@ def window_values(ratio: Ratio, seed: int, evidence: Evidence) -> tuple[float, .
 
 def _of_window(cells: Cells, seed: int, number: int) -> Cells:
     """``cells`` with the figures of one window of the boots of a seed."""
-    own = {key: cell for key, cell in cells.items() if cell.seed == seed and cell.windows}
-    return {**cells, **{key: replace(cell, figures=cell.windows[number]) for key, cell in own.items()}}
+    windows = {key: cell.windows for key, cell in cells.items() if cell.seed == seed and cell.windows}
+    return {**cells, **{key: replace(cells[key], figures=figures[number]) for key, figures in windows.items()}}
 
 
 def operand_value(operand: Operand, seed: int, evidence: Evidence) -> float:

@@ -155,20 +155,19 @@ _UNKNOWN = NullEvidence(LARGE.share, LARGE.share, fitted.SINGLE - 1, 0, 0, "")
 
 def widest(known: Iterable[NullEvidence | None]) -> NullEvidence | None:
     """The evidence of a figure whose kinds may differ; None where no kind has any."""
-    found = [*known]
-    if not any(found):
+    evidence = [*known]
+    if not any(evidence):
         return None
-    wide = (each or _UNKNOWN for each in found)
-    return reduce(lambda one, other: one if one == other else _combined(max, one, other), wide)
+    wide = (each or _UNKNOWN for each in evidence)
+    return reduce(lambda first, second: first if first == second else _combined(max, first, second), wide)
 
 
 def product(factors: Iterable[NullEvidence | None]) -> NullEvidence:
     """That of a product or quotient of figures."""
-    return reduce(
-        partial(_combined, lambda one, other: (1 + one) * (1 + other) - 1), (it or _UNKNOWN for it in factors)
-    )
+    compound = partial(_combined, lambda first, second: (1 + first) * (1 + second) - 1)
+    return reduce(compound, (factor or _UNKNOWN for factor in factors))
 
 
-def _combined(rule: Callable[[float, float], float], one: NullEvidence, other: NullEvidence) -> NullEvidence:
-    layout, seeds = rule(one.layout, other.layout), rule(one.seeds, other.seeds)
-    return replace(one, layout=layout, seeds=seeds, single=rule(one.single, other.single))
+def _combined(rule: Callable[[float, float], float], first: NullEvidence, second: NullEvidence) -> NullEvidence:
+    layout, seeds = rule(first.layout, second.layout), rule(first.seeds, second.seeds)
+    return replace(first, layout=layout, seeds=seeds, single=rule(first.single, second.single))

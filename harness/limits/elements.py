@@ -99,10 +99,10 @@ def elements(arm: Arm, load: Load, use: LoadUse, bw: Mapping[str, float], role: 
     use, unknown = _with_links(topology, way, use, sum(bw.values()))
     tags = list(_all_tags(arm, way))
     tight_disks, tight_links = _tight(way, use, _behind_full_queues(topology, tags, use))
-    tight_disks |= _peers(topology.disks, tight_disks, {name: disk.own for name, disk in use.disks.items()})
+    tight_disks |= _peers(topology.disks, tight_disks, {name: disk.serving for name, disk in use.disks.items()})
     tight_links |= _peers(topology.links, tight_links, use.links)
-    own = replace(load, roles={role: load.roles[role]}) if role else load
-    everyone, way = way.roles, _way(topology, own)
+    shown = replace(load, roles={role: load.roles[role]}) if role else load
+    everyone, way = way.roles, _way(topology, shown)
     neighbours = [other for other in everyone if not set(way.luns).isdisjoint(topology.leaves(other.disk))]
     every = [
         *_disks(way, use, tight_disks),
@@ -112,9 +112,9 @@ def elements(arm: Arm, load: Load, use: LoadUse, bw: Mapping[str, float], role: 
         *_selectors(topology, way, use, tight_links),
         _cpu(use),
         *_queues(tags, way, use),
-        *_limits(arm, load, own, bw),
-        *_pace(own, bw),
-        _iodepth(topology, own, neighbours, use, unknown),
+        *_limits(arm, load, shown, bw),
+        *_pace(shown, bw),
+        _iodepth(topology, shown, neighbours, use, unknown),
     ]
     return tuple(every)
 
@@ -165,7 +165,7 @@ def _tight(way: _Way, use: LoadUse, least: Mapping[str, float]) -> tuple[set[str
         busiest = max(shares, key=lambda link: shares[link], default="")
         if disk.busy < least.get(name, fitted.SATURATED):
             continue
-        if disk.own >= shares.get(busiest, 0.0):
+        if disk.serving >= shares.get(busiest, 0.0):
             disks.add(name)
         else:
             links.add(busiest)
@@ -181,11 +181,11 @@ def _peers(parts: Mapping[str, Disk] | Mapping[str, Link], tight: set[str], shar
 def _disks(way: _Way, use: LoadUse, tight: set[str]) -> Iterator[Element]:
     names = list(dict.fromkeys(disk for _, disk, _ in way.paths if disk in use.disks))
     for group, binds in _halves(names, tight):
-        busy, own = [use.disks[name].busy for name in group], [use.disks[name].own for name in group]
+        busy, serving = [use.disks[name].busy for name in group], [use.disks[name].serving for name in group]
         # What a disk waits for links is theirs.
-        itself = "" if _percents(own) == _percents(busy) else f", itself {_percents(own)}"
+        itself = "" if _percents(serving) == _percents(busy) else f", itself {_percents(serving)}"
         says = f"busy {_percents(busy)} of the window{itself}"
-        yield Element(ElementKind.DISK, group, max(own), binds, says)
+        yield Element(ElementKind.DISK, group, max(serving), binds, says)
 
 
 def _buckets(topology: Topology, load: Load, way: _Way, bw: Mapping[str, float]) -> Iterator[Element]:
@@ -199,14 +199,14 @@ def _buckets(topology: Topology, load: Load, way: _Way, bw: Mapping[str, float])
         for disk in (topology.disks[name] for lun in luns for name in topology.luns[lun].disks):
             if iops := effective_iops(disk, role.bs, driver_of(disk, topology)):
                 shares[disk.name] = shares.get(disk.name, 0.0) + bw[role.name] / len(luns) / (iops * role.bs)
-    own = [name for name in shares if name in {disk for _, disk, _ in way.paths}]
-    for group, binds in _halves(own, {name for name, share in shares.items() if share >= fitted.SATURATED}):
+    names = [name for name in shares if name in {disk for _, disk, _ in way.paths}]
+    for group, binds in _halves(names, {name for name, share in shares.items() if share >= fitted.SATURATED}):
         most = max(shares[name] for name in group)
         says = f"its token bucket at {_percents([shares[name] for name in group])}"
         yield Element(ElementKind.DISK, group, most, binds, says)
 
 
-def _limits(arm: Arm, load: Load, own: Load, bw: Mapping[str, float]) -> Iterator[Element]:
+def _limits(arm: Arm, load: Load, shown: Load, bw: Mapping[str, float]) -> Iterator[Element]:
     """Limits of blk-throttle, of the LUN or of a role's cgroup on each LUN; whom iocost and bfq let wait is not known.
 
     Their words are those of io.max: riops, wiops, rbps, wbps.
@@ -217,7 +217,7 @@ def _limits(arm: Arm, load: Load, own: Load, bw: Mapping[str, float]) -> Iterato
         for key, word in words.items()
         if word != key
     ]
-    for role in own.roles.values():
+    for role in shown.roles.values():
         luns = len({arm.topology.region(disk).lun for disk in role.disks})
         rows += [(f"role.{role.name}.io_max", [role], word, luns) for word in role.options.get("io_max", "").split()]
     shares: dict[str, tuple[float, str]] = {}
@@ -232,7 +232,7 @@ def _limits(arm: Arm, load: Load, own: Load, bw: Mapping[str, float]) -> Iterato
         known = binds or share < fitted.SLICES
         says += "" if known else ", not modelled"
         yield Element(ElementKind.LIMIT, group, share, binds, says, known)
-    turns = [f"role.{role.name}.io_weight" for role in own.roles.values() if "io_weight" in role.options]
+    turns = [f"role.{role.name}.io_weight" for role in shown.roles.values() if "io_weight" in role.options]
     if arm.queue.get("scheduler") == "bfq" and len(load.apart().roles) > 1:
         turns.append("queue.scheduler bfq")
     if turns:
@@ -316,11 +316,11 @@ def _cpu(use: LoadUse) -> Element:
 
 @dataclass(frozen=True)
 class _Tags:
-    """A set of a host's tags: each of its LUNs may hold ``own`` of ``can_queue``, and the load wants ``demand``."""
+    """A set of a host's tags: each of its LUNs may hold ``depth`` of ``can_queue``, and the load wants ``demand``."""
 
     host: str
     can_queue: int
-    own: int
+    depth: int
     demand: Mapping[str, float]
 
     @property
@@ -351,11 +351,11 @@ def _all_tags(arm: Arm, way: _Way) -> Iterator[_Tags]:
             # A stack may make several requests of one.
             demand[lun] += inf if role.disk in topology.stacks else role.iodepth
     for hba in topology.hbas.values():
-        own = min(hba.cmd_per_lun, int(arm.queue.get("nr_requests", hba.cmd_per_lun)))
-        mine = {lun: wanted for lun, wanted in demand.items() if topology.luns[lun].hba == hba.name}
-        for users in [mine] if hba.shares_tags else [{lun: wanted} for lun, wanted in mine.items()]:
+        depth = min(hba.cmd_per_lun, int(arm.queue.get("nr_requests", hba.cmd_per_lun)))
+        of_host = {lun: requests for lun, requests in demand.items() if topology.luns[lun].hba == hba.name}
+        for users in [of_host] if hba.shares_tags else [{lun: requests} for lun, requests in of_host.items()]:
             if users:
-                yield _Tags(hba.name, hba.tags, min(own, hba.tags), users)
+                yield _Tags(hba.name, hba.tags, min(depth, hba.tags), users)
 
 
 def _host(tags: _Tags, use: LoadUse, luns: Sequence[str]) -> Element:
@@ -364,7 +364,7 @@ def _host(tags: _Tags, use: LoadUse, luns: Sequence[str]) -> Element:
     share, says = held.mean / tags.can_queue, _says_held(held, tags.can_queue)
     waited_for = sum(tags.demand.values()) > tags.can_queue
     wanting = [lun for lun, wanted in tags.demand.items() if wanted > tags.fair and lun in luns]
-    if tags.fair < tags.own and wanting:
+    if tags.fair < tags.depth and wanting:
         fullest = max(wanting, key=lambda lun: use.luns[lun].mean)
         if use.luns[fullest].mean / tags.fair > share:
             share, waited_for = use.luns[fullest].mean / tags.fair, True
@@ -374,9 +374,9 @@ def _host(tags: _Tags, use: LoadUse, luns: Sequence[str]) -> Element:
 
 def _lun(name: str, tags: _Tags, use: LoadUse) -> Element:
     held = use.luns[name]
-    share = held.mean / tags.own
-    binds = share >= fitted.FULL and tags.own < tags.can_queue and tags.demand[name] > tags.own
-    return Element(ElementKind.LUN_DEPTH, (name,), share, binds, _says_held(held, tags.own))
+    share = held.mean / tags.depth
+    binds = share >= fitted.FULL and tags.depth < tags.can_queue and tags.demand[name] > tags.depth
+    return Element(ElementKind.LUN_DEPTH, (name,), share, binds, _says_held(held, tags.depth))
 
 
 def _sum_of_means(all_held: Iterable[Held]) -> Held:

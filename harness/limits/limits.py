@@ -162,8 +162,8 @@ class LoadPlan:
         if role.direct or role.rw not in SEQUENTIAL:
             return role.bs
         stack = self._topology.stacks.get(role.disk)
-        own = stack.settings.get("queue/read_ahead_kb") if stack else None
-        ahead = int(own or self._queue.get("read_ahead_kb") or _READ_AHEAD_KB) << 10
+        of_stack = stack.settings.get("queue/read_ahead_kb") if stack else None
+        ahead = int(of_stack or self._queue.get("read_ahead_kb") or _READ_AHEAD_KB) << 10
         return max(role.bs, ahead if reads else _WRITEBACK)
 
     def _uses(self, role: Role, part: FlowPart, way: Way) -> Iterator[tuple[FlowElement, float]]:
@@ -262,15 +262,14 @@ def bound(topology: Topology, load: Load, role: Role, metric: str, queue: Mappin
         known = ", ".join(name for name, row in FIGURES.items() if row.bounded)
         raise Misuse(f"the topology sets no bound on {metric}", remedy=f"use one of {known}")
     _check_requests(topology, role)
-    every = tuple(load.apart().roles.values())
-    own = role.apart()
-    rates = _rates(topology, every, own, queue or {})
+    every, parts_of_role = tuple(load.apart().roles.values()), role.apart()
+    rates = _rates(topology, every, parts_of_role, queue or {})
     if figure.rate is Rate.BYTES:
         return sum(rates.values())
     iops = sum(rates.values()) / role.bs
     if figure.rate is Rate.REQUESTS:
         return iops
-    waiting = sum(_in_flight(topology, every, part, queue or {}) for part in own)
+    waiting = sum(_in_flight(topology, every, part, queue or {}) for part in parts_of_role)
     return waiting / iops * _NS
 
 
@@ -280,13 +279,13 @@ def arm_bound(arm: Arm, load: Load, role: str, metric: str) -> float:
 
 
 def _rates(
-    topology: Topology, every: Sequence[Role], own: Sequence[Role], queue: Mapping[str, str]
+    topology: Topology, every: Sequence[Role], asking: Sequence[Role], queue: Mapping[str, str]
 ) -> Mapping[str, float]:
-    """What ``own`` roles get while one other role uses each disk that is not theirs."""
+    """What the ``asking`` roles get while one other role uses each disk that is not theirs."""
     plan = LoadPlan(topology, tuple(every), queue, private=True)
-    names, disks = {role.name for role in own}, {role.disk for role in own}
+    names, disks = {role.name for role in asking}, {role.disk for role in asking}
     others = {role.disk: role for role in every if role.disk not in disks}
-    flows = [plan.flow(role) for role in (*own, *others.values())]
+    flows = [plan.flow(role) for role in (*asking, *others.values())]
     rates = fill(flows).rates
     return {name: rates[name] for name in names}
 

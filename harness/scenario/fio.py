@@ -23,8 +23,8 @@ def job_file(load: Load, topology: Topology, seed: int) -> str:
     sections = [_section("global", chain(_timing(load), _global_options(seed), _ending(load)))]
     for role in load.roles.values():
         for place, part in enumerate(role.apart()):
-            own = _group_options(place, role, load.ramp) if len(role.disks) > 1 else ()
-            sections.append(_section(role.name, chain(own, _role_options(part, topology, group_of(load, role)))))
+            group = _group_options(place, role, load.ramp) if len(role.disks) > 1 else ()
+            sections.append(_section(role.name, chain(group, _role_options(part, topology, group_of(load, role)))))
     return "\n".join(sections)
 
 

@@ -38,7 +38,7 @@ def read_loads(row: Row) -> dict[str, Load]:
     window = row.get("window")
     loads: dict[str, Load] = {}
     for name, load_row in row.get("loads", {}).items():
-        own = load_row.get("window", window)
+        own_window = load_row.get("window", window)
         if "window" not in load_row.node.entries and "window" not in row.node.entries:
             load_row.add("", f"load {name}: window is missing", "write window: {ramp: 1s, runtime: 8s}")
         if not set(load_row.node.entries) - {*schema.LOAD_KEYS}:
@@ -46,12 +46,12 @@ def read_loads(row: Row) -> dict[str, Load]:
             load_row.add("", f"load {name}: a role is missing", remedy)
         if len(roles.get(name, ())) > schema.MOST_ROLES:
             load_row.add("", f"load {name}: expected at most {schema.MOST_ROLES} roles")
-        elif own and name in roles:
-            _check_stagger(load_row, roles[name].values(), own["ramp"])
+        elif own_window and name in roles:
+            _check_stagger(load_row, roles[name].values(), own_window["ramp"])
             losses = tuple(loss for item in load_row.get("lost", ()) if (loss := item.build(Loss)))
             prepare, warm = (tuple(_steps(load_row, key)) for key in schema.STEP_KEYS)
             folios = load_row.get(schema.FOLIOS.name)
-            loads[name] = Load(name, roles[name], lost=losses, prepare=prepare, warm=warm, folios=folios, **own)
+            loads[name] = Load(name, roles[name], lost=losses, prepare=prepare, warm=warm, folios=folios, **own_window)
     return loads
 
 
@@ -254,14 +254,14 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
 
 
 def _wrong_cpus(role: Role, arm: Arm) -> Iterator[tuple[str, str, str]]:
-    own = arm.topology.emulated
-    count = processors(arm.topology) if own else arm.topology.processors.cpus
+    emulated = arm.topology.emulated
+    count = processors(arm.topology) if emulated else arm.topology.processors.cpus
     if (text := role.options.get("cpus")) and not role.cpus:
         yield "cpus", f"{text} has no CPU", "write a list such as 0-3,5"
     elif unknown := [cpu for cpu in role.cpus if cpu >= count]:
-        remedy = f"its machine has CPUs 0 to {count - 1}" if own else f"write machine: {{cpus: {unknown[0] + 1}}}"
+        remedy = f"its machine has CPUs 0 to {count - 1}" if emulated else f"write machine: {{cpus: {unknown[0] + 1}}}"
         yield "cpus", f"arm {arm.name} has no CPU {unknown[0]}", remedy
-    elif count > 1 and not role.cpus and not own:
+    elif count > 1 and not role.cpus and not emulated:
         yield "cpus", f"arm {arm.name} has {count} CPUs, and the role does not say which it runs on", "write cpus: 0"
 
 

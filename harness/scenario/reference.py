@@ -73,9 +73,9 @@ def _sections(record: Record, path: str, heading: str, known: dict[Record, str])
     for prefix, names in overrides.items():
         rows.append((", ".join(names), f"[as there]({_OVERRIDES[prefix]})", "", "", "", "in place of that value"))
     yield f"{heading}\n\n{_table(_HEAD, rows)}"
-    for inner, own in below.items():
+    for inner, inner_path in below.items():
         if inner not in known:
-            yield from _sections(inner, own.lstrip("."), f"### {own.lstrip('.')}", known)
+            yield from _sections(inner, inner_path.lstrip("."), f"### {inner_path.lstrip('.')}", known)
 
 
 def _address(heading: str) -> str:

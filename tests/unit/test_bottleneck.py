@@ -177,7 +177,7 @@ def test_use_is_read_from_what_a_boot_left() -> None:
     arm, load = of.arms["modelled"], of.loads["together"]
     seen = read_use(LoadFiles(files, arm.topology, load))
     assert seen.links["narrow"] == pytest.approx(1, abs=1e-3)
-    assert seen.disks["left"].own == pytest.approx(3 / 4, abs=1e-3)
+    assert seen.disks["left"].serving == pytest.approx(3 / 4, abs=1e-3)
     assert seen.hosts["loop"].share_at(12) > 0.99
     assert bottleneck(arm, load, [seen], dict.fromkeys(load.roles, 20e6 / 3)).label == "disk.alone"
     del files["together.samples.json"]

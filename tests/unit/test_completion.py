@@ -37,6 +37,7 @@ def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixtur
         ("run shared-queue --arm one", "one-queue-mq-deadline"),
         ("report results/", "results/held-tags/latest"),
         ("compare --history held-t", "held-tags"),
+        ("compare --metric disk.fl", "disk.flushes disk.flushes.ms"),
     ],
 )
 def test_a_shell_completes_values(line: str, completed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
