@@ -204,9 +204,10 @@ def test_options_without_a_counterpart_are_refused_with_their_line(
 def test_registered_buffers_and_a_polling_thread_carry_over_to_io_uring(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = "[a]\ndirect=1\nrw=randread\nioengine=io_uring\niodepth=4\nfixedbufs\nsqthread_poll=1\n"
+    text = "[a]\ndirect=1\nrw=randread\nioengine=io_uring\niodepth=4\nfixedbufs\nsqthread_poll=1\nzero_buffers\n"
     (role,) = draft(written(text, tmp_path), tmp_path).loads["solo-a"].roles.values()
     assert (role.options["fixedbufs"], role.options["sqthread_poll"]) == ("1", "1")
+    assert "zero_buffers" not in role.options, "it writes nothing"
     off = text.replace("sqthread_poll=1", "sqthread_poll=0")
     assert "sqthread_poll" not in draft(written(off, tmp_path), tmp_path).loads["solo-a"].roles["a"].options
     said = refused(text.replace("io_uring", "libaio"), tmp_path, capsys)

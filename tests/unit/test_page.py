@@ -13,7 +13,7 @@ from harness.base.files import write_json
 from harness.cli import main
 from harness.commands.verdict import surroundings
 from harness.figures.disks import DiskTime
-from harness.figures.samples import Held, LoadUse
+from harness.figures.samples import Held, LoadUse, Series
 from harness.grid.overview import heat_rows, margin, newest, of_matrix
 from harness.grid.page import compared, entries
 from harness.judge.cells import Ensemble
@@ -23,7 +23,7 @@ from harness.noise import Interval
 from harness.record.grid import Grid, GridCell, new_grid
 from harness.record.judging import Run, judge_run, results_of
 from harness.record.store import KernelFacts, RunFolder, Store, with_checksums
-from harness.report.charts import Axis, StripRow, fitting, logarithmic, strip
+from harness.report.charts import Axis, Occupancy, StripRow, fitting, logarithmic, strip
 from harness.report.html import kind
 from harness.report.page import distribution, figure_rows, latency_charts, run_page
 from harness.report.topology import Box, BoxTree, branches
@@ -278,6 +278,7 @@ def test_the_page_of_a_run_has_its_parts(tmp_path: Path, capsys: pytest.CaptureF
     page = written(page_run(tmp_path).path, capsys)
     text = page.source
     assert {"claims", "controls", "report", "measured", "time", "topology", "repeat", "how"} <= set(page.ids)
+    assert text.count('<ul class="legend">') == text.count('<ul class="legend"><li>') > 0
     assert "1 claim held (3 seeds)" in page.text
     assert "blklab run sample --kernel debian:6.1 --arm red --seeds 3" in page.text
     assert page.headings[0] == 1 and page.headings.count(1) == 1
@@ -377,6 +378,29 @@ def test_few_requests_have_no_tail() -> None:
     ((median, *_),), ((slowest, *_),) = places(drawn["svg"], "middle"), places(drawn["svg"], "slowest")
     assert median < slowest
     assert "<title>Latency of fast under load solo: none p50 1 ms, p99.9 2 ms, max 3 ms</title>" in drawn["svg"]
+
+
+def test_tags_over_time_have_a_line_each_or_the_luns_one_together_and_the_limits_that_are_near() -> None:
+    """A window of 2 s in two parts, and one in which a part has no sample; a limit of 100 is beyond twice the tags."""
+
+    def held(*parts: float | None) -> Series:
+        return Series(10, 40, 8, 0, {}, parts)
+
+    host, limits = {"h": held(4.0, 8.0)}, [(9, "cmd_per_lun 9"), (100, "can_queue 100")]
+    few = Occupancy(host, {"LUN a": held(None, 8.0)}, limits, 2e9)
+    assert (few.lines, few.note) == (["h", "LUN a"], "can_queue 100: above the chart")
+    drawn = few.svg("Tags", "seconds")
+    assert "<title>Tags: h 4 in the mean, 8 at most; LUN a 4 in the mean, 8 at most</title>" in drawn
+    assert drawn.count(">cmd_per_lun 9</text>") == 1 and "can_queue" not in drawn
+    assert re.search(r'class="series s0" d="M[\d. ]+L[\d. ]+"', drawn)
+    ((left, low, right, high),) = places(drawn, "series s0")
+    assert left < right and high < low, "the second half is to the right, and above"
+    assert [len(line) for line in places(drawn, "series s1")] == [2]
+    many = Occupancy(host, {f"LUN {number}": held(float(number), 8.0) for number in range(5)}, limits, 2e9)
+    assert many.lines == ["h", "mean and range of 5 LUNs"]
+    ((*lower, _, _, _, _),) = places(many.svg("Tags", "seconds"), "spread a1")
+    ((_, mean, _, _),) = places(many.svg("Tags", "seconds"), "series s1")
+    assert lower[1] > mean > low, "the mean of 0 to 4 is above their minimum and below the 4 of the host"
 
 
 def test_the_drawing_has_the_use_of_each_part() -> None:

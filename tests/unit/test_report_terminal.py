@@ -19,7 +19,7 @@ from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind
 from harness.noise import Interval
 from harness.record.store import KernelFacts
-from harness.report.claims import conclusion
+from harness.report.claims import claim_text, conclusion
 from harness.report.format import duration, figure, spread
 from harness.report.method import Effort, Surroundings
 from harness.report.terminal.progress import Tally, progress
@@ -114,6 +114,19 @@ def test_controls_that_fail_are_ok_and_those_that_hold_are_errors() -> None:
     held = report(cells("none", 95, 96, 97) + cells("red", 95, 95, 95))
     assert "held, but must fail: this ratio does not show the fault" in held
     assert "ERROR  1 negative control held, but must fail (exit 125)" in held
+
+
+def test_words_of_a_known_failure_and_of_an_interval() -> None:
+    texts = {text.entry.that: text for text in map(claim_text, format_samples.everything().claims)}
+    known = texts["it is known to be fast"]
+    assert (known.state, known.must, known.meaning) == ("XFAIL", "hold", "")
+    assert known.reason.startswith("known to fail on kernels >= 5.8, < 5.14: tags go to whoever asks first")
+    entry = texts["the share is kept"].entry
+    assert entry.judgement is not None
+    noisy = replace(entry.judgement, interval=Interval(0.85, 1.2, 1.0, 0.016, 6))
+    text = claim_text(replace(entry, judgement=noisy))
+    assert (text.figure, text.bound) == ("1.000", "expected >= 0.9")
+    assert text.measured.startswith("measured 1.000, 96.8 % within 0.8500 .. 1.200 by 6 boots a side: none.together")
 
 
 def test_failed_claims_come_first_and_causes_before_them() -> None:

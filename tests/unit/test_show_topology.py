@@ -74,6 +74,15 @@ def test_what_is_alike_is_one_line_and_origins_are_shown(boxes: Topology) -> Non
     assert "where its figures come from\n  disk.*.rate  cites: the data sheet" in describe_topology(boxes)
 
 
+@pytest.mark.parametrize(("rate", "lines"), [("8 MB/s", "1G, 8 MB/s"), ("4 MB/s", "a: 1G, 8 MB/s, b: 1G, 4 MB/s")])
+def test_disks_behind_one_lun_are_told_apart_where_they_differ(rate: str, lines: str, tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(
+        f"topology: t\nmemory: 1G\ndisks: {{a: {{size: 1G, rate: 8 MB/s}}, b: {{size: 1G, rate: {rate}}}}}\n"
+        "hbas: {h: {driver: tcmu, can_queue: 9}}\nluns: {l: {hba: h, disks: [a, b]}}\n"
+    )
+    assert f"─ a, b  2 disks: {lines}\n" in describe_topology(load_topology("./t.yaml", near=tmp_path))
+
+
 def test_two_ways_to_a_disk_are_two_lines(tmp_path: Path) -> None:
     one = TWO_BOXES.replace("d00..11", "d00..00").replace("a00..11", "a00..00").replace("b00..11", "b00..00")
     (tmp_path / "t.yaml").write_text(one.replace("m00..11", "m00..00"))
