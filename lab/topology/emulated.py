@@ -79,9 +79,9 @@ def emulated(topology: Topology) -> Topology:
     for hba in topology.hbas.values():
         shown = [lun for lun in topology.luns.values() if lun.hba == hba.name]
         for number, part in enumerate(_parts(hba, shown)):
-            own = _controller(hba, number)
-            hbas[own.name] = own
-            luns |= {lun.name: replace(lun, hba=own.name) for lun in part}
+            controller = _controller(hba, number)
+            hbas[controller.name] = controller
+            luns |= {lun.name: replace(lun, hba=controller.name) for lun in part}
     paths = {name for name in luns if _is_path(topology, name)}
     hbas |= {luns[name].hba: replace(hbas[luns[name].hba], links=()) for name in paths}
     luns |= {name: replace(luns[name], links=()) for name in paths}
@@ -191,15 +191,15 @@ def unresolved(rate: int) -> str | None:
 
 def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     if hba.driver in EMULATED:
-        yield from _own_reasons(hba, topology)
+        yield from _controller_reasons(hba, topology)
     else:
         yield f"driver {hba.driver} is inside the guest and cannot be mixed with QEMU controllers"
-    yield from _company_reasons(hba, topology)
+    yield from _mismatches(hba, topology)
     if hba is next(iter(topology.hbas.values())) and topology.processors != Processors():
         yield "machine: a machine with QEMU controllers has a CPU for each NUMA node, and nothing is counted"
 
 
-def _own_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
+def _controller_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     limits = CONTROLLERS[hba.driver]
     count = sum(lun.hba == hba.name for lun in topology.luns.values())
     if count > limits.disks:
@@ -229,10 +229,10 @@ def processors(topology: Topology) -> int:
     return max(LEAST_PROCESSORS, 1 + max(hba.node for hba in topology.hbas.values()))
 
 
-def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
-    beside = [other for other in topology.hbas.values() if other.node == hba.node]
-    if hba is beside[0] and len(beside) > MOST_CONTROLLERS:
-        yield f"{len(beside)} controllers on node {hba.node}, a root bus has slots for {MOST_CONTROLLERS}"
+def _mismatches(hba: Hba, topology: Topology) -> Iterator[str]:
+    on_node = [other for other in topology.hbas.values() if other.node == hba.node]
+    if hba is on_node[0] and len(on_node) > MOST_CONTROLLERS:
+        yield f"{len(on_node)} controllers on node {hba.node}, a root bus has slots for {MOST_CONTROLLERS}"
     first = next((other for other in topology.hbas.values() if other.driver is Driver.NVME), hba)
     if hba.driver is Driver.NVME and hba.can_queue != first.can_queue:
         yield f"can_queue must equal that of HBA {first.name}: it is io_queue_depth, a parameter of the nvme module"

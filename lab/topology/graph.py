@@ -87,8 +87,8 @@ def _of_lun(topology: Topology, name: str, access: Access, share: float) -> Iter
     disks = topology.luns[name].disks
     sizes = {disk: topology.disks[disk].size for disk in disks}
     run = ENDLESS if access.sequential else access.transfer
-    for disk, own, weight in _pieces(sizes, access):
-        yield FlowPart((Way(name, disk),), share * weight, access.transfer, run, own.start, own.size)
+    for disk, piece, weight in _pieces(sizes, access):
+        yield FlowPart((Way(name, disk),), share * weight, access.transfer, run, piece.start, piece.size)
 
 
 def _pieces(sizes: Mapping[str, int], access: Access) -> Iterator[tuple[str, Access, float]]:
@@ -106,15 +106,15 @@ def _pieces(sizes: Mapping[str, int], access: Access) -> Iterator[tuple[str, Acc
 
 def _linear(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     sizes = {name: topology.size(name) for name in stack.over}
-    for name, own, weight in _pieces(sizes, replace(access, start=access.start + stack.offset)):
-        yield from _of_member(topology, name, own, share * weight)
+    for name, piece, weight in _pieces(sizes, replace(access, start=access.start + stack.offset)):
+        yield from _of_member(topology, name, piece, share * weight)
 
 
 def _stripes(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     count = len(stack.over)
-    own = _on_member(access, count, stack.chunk)
+    piece = _on_member(access, count, stack.chunk)
     for member in stack.over:
-        yield from _of_member(topology, member, own, share / count)
+        yield from _of_member(topology, member, piece, share / count)
 
 
 def _on_member(access: Access, data: int, chunk: int) -> Access:
@@ -182,9 +182,9 @@ def _parity_reads(topology: Topology, stack: Stack, access: Access, share: float
     parity = PARITY[stack.level]
     data = len(stack.over) - parity
     members = stack.over[:data] if stack.level == "raid4" else stack.over
-    own = _on_member(access, data, stack.chunk)
+    piece = _on_member(access, data, stack.chunk)
     for member in members:
-        for part in _of_member(topology, member, own, share / len(members)):
+        for part in _of_member(topology, member, piece, share / len(members)):
             endless = part.run == ENDLESS and stack.level != "raid4"
             yield replace(part, run=data * stack.chunk) if endless else part
 
@@ -195,11 +195,11 @@ def _parity_writes(topology: Topology, stack: Stack, access: Access, share: floa
     With few members it reads all other data instead (raid5.c, handle_stripe_dirtying).
     """
     parity, count = PARITY[stack.level], len(stack.over)
-    own = _on_member(access, count - parity, stack.chunk)
+    piece = _on_member(access, count - parity, stack.chunk)
     whole = access.sequential or access.transfer >= (count - parity) * stack.chunk
     weight = 1 / (count - parity) if whole else min(2 * (1 + parity), count) / count
     for member in stack.over:
-        yield from _of_member(topology, member, own, share * weight)
+        yield from _of_member(topology, member, piece, share * weight)
 
 
 _Layout = Callable[[Topology, Stack, Access, float], Iterator[FlowPart]]
@@ -263,12 +263,12 @@ def _key(topology: Topology, lun: Lun, users: Counter[str]) -> Iterator[Hashable
 def _steps(topology: Topology, lun: Lun) -> Iterator[tuple[str, str]]:
     """The steps from the host to the disks; links and enclosures are those of the LUN's first disk."""
     first = lun.disks[0]
-    own = topology.disks[first].links
+    of_disk = topology.disks[first].links
     boxes = [box.name for box in topology.enclosures.values() if first in box.disks]
     yield HBA, lun.hba
-    yield from ((LINK, name) for name in topology.path(lun.name, first) if name not in own)
+    yield from ((LINK, name) for name in topology.path(lun.name, first) if name not in of_disk)
     yield from ((BOX, name) for name in boxes)
-    yield from ((LINK, name) for name in own)
+    yield from ((LINK, name) for name in of_disk)
     yield from ((DISK, name) for name in lun.disks)
 
 

@@ -103,14 +103,14 @@ def driver_of(disk: Disk, topology: Topology) -> Driver:
 def _links_time(disk: Disk, bs: int, topology: Topology) -> float:
     """Nanoseconds that the busiest link on a path to the disk takes for one request of each of its disks."""
     users: dict[str, set[str]] = {}
-    own: set[str] = set()
+    on_path: set[str] = set()
     for lun in topology.luns.values():
         for name in lun.disks:
             path = topology.path(lun.name, name)
-            own.update(path if name == disk.name else ())
+            on_path.update(path if name == disk.name else ())
             for link in path:
                 users.setdefault(link, set()).add(name)
-    links = [topology.links[name] for name in own]
+    links = [topology.links[name] for name in on_path]
     return max((len(users[link.name]) * (link.cost + bs * 10**9 / link.rate) for link in links), default=0)
 
 
@@ -224,7 +224,7 @@ def _file_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
         yield f"size is that of a file, and {stack.over[0]} is a device"
 
 
-def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
+def _mismatches(hba: Hba, topology: Topology) -> Iterator[str]:
     """Mismatches between HBAs: their limits are parameters of one module."""
     first = next(iter(topology.hbas.values()))
     if hba is first:
@@ -242,8 +242,8 @@ def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
 def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     if hba.cmd_per_lun > hba.can_queue:
         yield f"cmd_per_lun {hba.cmd_per_lun} exceeds can_queue {hba.can_queue}"
-    yield from _own_reasons(hba, topology)
-    yield from _company_reasons(hba, topology)
+    yield from _driver_reasons(hba, topology)
+    yield from _mismatches(hba, topology)
 
 
 def _cpu_reasons(topology: Topology) -> Iterator[Refusal]:
@@ -259,7 +259,7 @@ def _cpu_reasons(topology: Topology) -> Iterator[Refusal]:
             yield Refusal("hba", hba.name, reason)
 
 
-def _own_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
+def _driver_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     if hba.interrupts is not None:
         yield f"interrupts: {hba.driver} raises none, it is inside the guest"
     most = MOST_TAGS[hba.driver]

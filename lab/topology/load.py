@@ -81,7 +81,7 @@ Rows = Mapping[str, Row]
 
 def _read(row: Row, name: str, source: str, *, in_catalogue: bool = False) -> Topology | None:
     problems = row.problems
-    before = len(problems.found)
+    before = problems.count
     memory, scale = row.get("memory"), row.get("scale")
     sections = ("links", "disks", "enclosures", "hbas", "luns", "stacks")
     link_rows, disk_rows, box_rows, hba_rows, lun_rows, stack_rows = (row.get(key, {}) for key in sections)
@@ -98,7 +98,7 @@ def _read(row: Row, name: str, source: str, *, in_catalogue: bool = False) -> To
         link_rows[key].add("", f"link {key}: nothing uses it", remedy, symptom=True)
     title, name, words = row.get("title"), row.get("topology", name), row.get("kernel_words", "")
     origins = read_origins(row, complete=in_catalogue)
-    if not row.sound or len(problems.found) > before:
+    if not row.sound or problems.count > before:
         return None
     vm, queue = ({key: str(value) for key, value in row.get(part, {}).items()} for part in ("vm", "queue"))
     topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins, vm, queue)
@@ -106,11 +106,11 @@ def _read(row: Row, name: str, source: str, *, in_catalogue: bool = False) -> To
     topology = replace(topology, kernel_words=tuple(words.split()), processors=processors)
     topology = read_stacks(topology, stack_rows, lun_rows)
     places = {"disk": disk_rows, "hba": hba_rows, "lun": lun_rows, "stack": stack_rows}
-    if len(problems.found) > before:
+    if problems.count > before:
         return None
     for refusal in refusals(topology, any_clock=True):
         places[refusal.kind][refusal.name].add("", str(refusal))
-    return topology if len(problems.found) == before else None
+    return topology if problems.count == before else None
 
 
 def _parts(rows: Rows, read: Callable[[str, Row], T | None]) -> dict[str, T]:

@@ -373,8 +373,8 @@ class Topology:
     def path(self, lun: str, disk: str) -> tuple[str, ...]:
         """The links from a LUN's host to one of its disks, each once."""
         box = [name for enclosure in self.enclosures.values() if disk in enclosure.disks for name in enclosure.links]
-        own = self.luns[lun]
-        return tuple(dict.fromkeys((*self.hbas[own.hba].links, *own.links, *box, *self.disks[disk].links)))
+        hba = self.hbas[self.luns[lun].hba]
+        return tuple(dict.fromkeys((*hba.links, *self.luns[lun].links, *box, *self.disks[disk].links)))
 
     def links_below(self, name: str) -> tuple[str, ...]:
         """The links to all disks below a LUN or a stack, one path after another."""

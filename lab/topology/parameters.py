@@ -106,9 +106,9 @@ def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
     attributes = ATTRIBUTES.get(folder, ()) if kind == "stack" else ()
     if parameter not in settings and not any(field.name == attribute for field in attributes):
         raise ValueError(f"{key}: no such setting")
-    own = value if kind == "stack" else scaled(topology.scale, parameter, int(value))
+    of_lab = value if kind == "stack" else scaled(topology.scale, parameter, int(value))
     parts: Mapping[str, Hba | Disk | Link | Stack] = getattr(topology, section)
-    changed = _change(parts, what, name, lambda part: replace(part, **_fields(part, parameter, own)))
+    changed = _change(parts, what, name, lambda part: replace(part, **_fields(part, parameter, of_lab)))
     return replace(topology, **{section: changed})  # type: ignore[arg-type]
 
 

@@ -117,25 +117,25 @@ def _expand(problems: Problems, node: Map) -> Map:
     entries: dict[str, Entry] = {}
     for key, entry in node.entries.items():
         names = range_names(key)
-        for place, name in enumerate(names or (key,)):
+        for position, name in enumerate(names or (key,)):
             if name in entries:
                 problems.add(entry.key.mark, f"{quoted(name)}: duplicate name, here as part of {key}")
-            value = _in_place(problems, entry.value, place, len(names)) if names else entry.value
+            value = _at_position(problems, entry.value, position, len(names)) if names else entry.value
             entries[name] = Entry(replace(entry.key, text=name), value)
     return replace(node, entries=entries)
 
 
-def _in_place(problems: Problems, node: Node, place: int, count: int) -> Node:
-    """The node of one row of ``count``, each range replaced by the name at position ``place``."""
+def _at_position(problems: Problems, node: Node, position: int, count: int) -> Node:
+    """The node of one row of ``count``, each range replaced by the name at position ``position``."""
     if isinstance(node, Map):
-        values = {key: _in_place(problems, entry.value, place, count) for key, entry in node.entries.items()}
+        values = {key: _at_position(problems, entry.value, position, count) for key, entry in node.entries.items()}
         return replace(node, entries={key: replace(node.entries[key], value=value) for key, value in values.items()})
     if isinstance(node, Items):
-        return replace(node, items=tuple(_in_place(problems, item, place, count) for item in node.items))
+        return replace(node, items=tuple(_at_position(problems, item, position, count) for item in node.items))
     if not isinstance(node, Scalar) or not (names := range_names(node.text)):
         return node
     if len(names) == count:
-        return replace(node, text=names[place], verbatim=False)
+        return replace(node, text=names[position], verbatim=False)
     message = f"{node.text} has {len(names)} names, the row's key {count}"
     problems.add(node.mark, message, "write ranges of the same length")
     return node

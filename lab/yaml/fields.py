@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Any, Protocol, TypeVar
 
 from lab.base.units import parse_rate, parse_size, parse_time, show_rate, show_size, show_time
-from lab.yaml.strict import Broken, Entry, Items, Map, Mark, Node, Problems, Scalar, describe, names, nearest, quoted
+from lab.yaml.strict import Broken, Entry, Items, Map, Node, Problems, Scalar, describe, names, nearest, quoted
 
 T = TypeVar("T")
 
@@ -257,11 +257,11 @@ class Record:
     def read(self, problems: Problems, label: str, node: Node) -> Any:
         if not isinstance(node, Map):
             return _refuse(problems, label, node, "a mapping", "write key: value lines")
-        before = len(problems.found)
+        before = problems.count
         self._check_keys(problems, label, node)
         known = ((key, entry, self.field(key)) for key, entry in node.entries.items())
         values = {key: field.kind.read(problems, key, entry.value) for key, entry, field in known if field}
-        row = Row(problems, node, self, values, sound=len(problems.found) == before)
+        row = Row(problems, node, self, values, sound=problems.count == before)
         return row.build(self.make) if self.make else row
 
     def _check_keys(self, problems: Problems, label: str, node: Map) -> None:
@@ -311,13 +311,10 @@ class Row:
     def entry(self, name: str) -> Entry | None:
         return self.node.entries.get(name)
 
-    def place(self, name: str) -> Mark:
-        """The position of the value of ``name``, or of the mapping if the key is missing."""
-        return self.node.entries[name].value.mark if name in self.node.entries else self.node.mark
-
     def add(self, key: str, message: str, remedy: str = "", *, symptom: bool = False) -> None:
         """Reports a mistake at the value of ``key``, or at the mapping if there is no such key."""
-        self.problems.add(self.place(key), message, remedy, symptom=symptom)
+        entry = self.entry(key)
+        self.problems.add(entry.value.mark if entry else self.node.mark, message, remedy, symptom=symptom)
 
     def get(self, key: str | Field, default: Any = None) -> Any:
         """The field's default, else ``default``, if the key is missing, or its value wrong and reported."""

@@ -106,6 +106,10 @@ class Problems:
     def found(self) -> tuple[Problem, ...]:
         return tuple(self._found)
 
+    @property
+    def count(self) -> int:
+        return len(self._found)
+
     def add(self, mark: Mark, message: str, remedy: str = "", *, symptom: bool = False) -> None:
         """``symptom``: another mistake may be its cause, so it is listed after the others."""
         self._found[Problem(mark.path, mark.line, mark.column, message, remedy, symptom)] = None

@@ -260,8 +260,7 @@ def _read_row(row: Row, known: Mapping[str, Path], scenario_of: Callable[[str], 
     if scenario_name is None:
         return None
     if scenario_name not in known:
-        place = row.place(_SCENARIO.name)
-        row.problems.add(place, f"there is no scenario {scenario_name}{nearest(scenario_name, known)}")
+        row.add(_SCENARIO.name, f"there is no scenario {scenario_name}{nearest(scenario_name, known)}")
         return None
     scenario = scenario_of(scenario_name)
     names = names_of(scenario)
@@ -269,9 +268,9 @@ def _read_row(row: Row, known: Mapping[str, Path], scenario_of: Callable[[str], 
     expect, bad_on = parsed(row, schema.EXPECT, parse_bound), _ranges(row)
     mutant, published, decision = row.get(schema.MUTANT, ""), row.get(_PUBLISHED), row.get(_DECISION, "")
     if published is not None and (row.entry(_FIGURE.name) is None or not (mutant or bad_on or decision)):
-        row.problems.add(row.place(_PUBLISHED.name), "published: needs a figure, and a bad side or a decision")
+        row.add(_PUBLISHED.name, "published: needs a figure, and a bad side or a decision")
     if decision and (mutant or bad_on):
-        row.problems.add(row.place(_DECISION.name), "decision: with one, no kernel is bad (remove bad_on and mutant)")
+        row.add(_DECISION.name, "decision: with one, no kernel is bad (remove bad_on and mutant)")
     if name is None or that is None or link is None or ratio is None or expect is None:
         return None
     more = {"bad_on": bad_on, "also": tuple(row.get(_ALSO, [])), "link": link, "decision": decision}
@@ -286,5 +285,5 @@ def _ranges(row: Row) -> tuple[str, ...]:
         try:
             parse_range(kernels)
         except RangeError as error:
-            row.problems.add(row.place(_BAD_ON.name), f"{_BAD_ON.name}: {error.message}", error.remedy)
+            row.add(_BAD_ON.name, f"{_BAD_ON.name}: {error.message}", error.remedy)
     return ranges
