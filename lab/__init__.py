@@ -14,7 +14,7 @@ shell      a guest to log in to
 doctor     what this host offers and lacks
 guest      payload and steps only
 qemu       probe, clock and kvm only: what this host's QEMU is and can do
-realise    recipe, capability, in_qemu.hardware and in_qemu.inventory only: what a topology requires and what it shows
+realise    recipe, capability, hardware and inventory only: what a topology requires and what it shows
 
 Everything else is internal: packages, observe, and the rest of guest, qemu and realise. A contract of import-linter
 holds the harness to this list (pyproject.toml).

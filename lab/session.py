@@ -37,8 +37,7 @@ from lab.qemu.machine import Ending, Limits, run
 from lab.qemu.probe import Qemu, find_qemu, qemu_is_own
 from lab.realise import recipe
 from lab.realise.capability import has_word, missing
-from lab.realise.in_qemu import places
-from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
+from lab.realise.hardware import Hardware, hardware, lacking, memory_words
 from lab.topology.model import Loss, Processors, Topology
 
 NANOSECONDS = 10**9
@@ -237,7 +236,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     own_devices = hardware(topology) if topology.emulated else None
     clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock()
     modules = [step.name for step in work if isinstance(step, Module)]
-    base = image.base_image(lab.cache, kernel, _payload(lab, topology), modules, _programs(lab.cache, work))
+    base = image.base_image(lab.cache, kernel, guest_payload(lab, topology), modules, _programs(lab.cache, work))
     loads = sum(load.time + load.patience for load in job.loads)
     # Seconds of host time; a guest that is always busy runs about twenty times slower than its clock.
     limit = 600 + 40 * loads / NANOSECONDS
@@ -282,7 +281,7 @@ def _sections(steps: Iterable[Step]) -> Iterator[Step]:
                 yield Read(f"{step.name}{section}", f"/sys/module/{step.name}/sections/{section}")
 
 
-def _payload(lab: Lab, topology: Topology) -> Payload:
+def guest_payload(lab: Lab, topology: Topology) -> Payload:
     """The payload with the programs that the topology needs besides."""
     own = payload.with_whole_calibration(lab.payload) if topology.emulated else lab.payload
     layers = {stack.type or str(stack.kind) for stack in topology.stacks.values()} & payload.MAKERS.keys()
@@ -437,7 +436,7 @@ def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
     )
     own, processors = prepared.hardware, prepared.processors
     if own is None:
-        nodes = places.memory_words(prepared.memory, processors.nodes, processors.of_node)
+        nodes = memory_words(prepared.memory, processors.nodes, processors.of_node)
         return replace(spec, cpus=processors.cpus, hardware=tuple(nodes))
     # Only a full firmware sets up bridges and root buses; steady.so serves the virtual clock alone.
     append = (*_WALL_WORDS, *prepared.words)

@@ -25,7 +25,7 @@ from lab.kernels.model import Kernel
 from lab.kernels.modules import module_name, read_module
 from lab.native import elf
 from lab.native.programs import Plugin
-from lab.realise.in_qemu.inventory import read_inventory
+from lab.realise.inventory import read_inventory
 from lab.session import Job, Lab, PhaseSeen, PreparedJob, prepare_job, run_job
 from lab.topology.model import Topology
 

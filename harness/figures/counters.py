@@ -18,7 +18,7 @@ from harness.figures.fio import bytes_read
 from harness.scenario.model import Role
 from harness.scenario.registry import LARGEST_FOLIO, MOST_PROCESSORS, SLOTS, Figures, Readings, Source
 from lab.base.record import INVENTORY
-from lab.realise.in_qemu.inventory import Inventory, mismatches, read_inventory
+from lab.realise.inventory import Inventory, mismatches, read_inventory
 
 _SECTION = "== "
 _DISKSTATS = "/proc/diskstats"

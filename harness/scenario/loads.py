@@ -11,7 +11,7 @@ from harness.scenario.timing import TIMINGS, Clock
 from lab.base.units import parse_size, show_size, show_time
 from lab.topology.emulated import processors
 from lab.topology.limits import COMMAND_TIMEOUT, carries, longest_wait, tick_bytes
-from lab.topology.model import Disk, Driver, Loss, StackKind, Topology
+from lab.topology.model import PARITY, Disk, Driver, Loss, StackKind, Topology
 from lab.yaml.fields import Row
 from lab.yaml.strict import names, nearest
 
@@ -294,6 +294,11 @@ def _cgroups(role: Role, arm: Arm) -> Iterator[tuple[str, str, str]]:
         yield "disk", f"arm {arm.name} has queue.throttle, which uses cgroups of version 1", "use io_max alone"
     if "bfq_weight" in role.options and arm.queue.get("scheduler") != "bfq":
         yield "bfq_weight", f"arm {arm.name} does not use bfq", "write queue: {scheduler: bfq}"
+    devices = [stack.name for stack in arm.topology.below(role.disk) if stack.kind is not StackKind.FILESYSTEM]
+    for key in ("bfq_weight", "io_weight"):
+        if key in role.options and devices:
+            reason = f"elevator and iocost are those of the disks below {devices[0]}"
+            yield key, reason, f"remove {key}, or use io_max"
     if "io_weight" in role.options and "enable=1" not in arm.queue.get("iocost/qos", "").split():
         yield "io_weight", f"arm {arm.name} does not enable iocost", 'write queue: {iocost.qos: "enable=1"}'
 
@@ -309,6 +314,7 @@ def _polling(role: Role, together: Iterable[Role], topology: Topology) -> Iterat
         yield "hipri", "roles of this load that do not poll have other tags, which no bound knows", "let all poll"
 
 
+_NO_DISCARD = (StackKind.SNAPSHOT, StackKind.CRYPT, StackKind.LOOP)
 _ONLY_FILES = ("files", "nrfiles", "create", "overwrite", schema.AGE)
 
 
@@ -316,8 +322,10 @@ def _wrong_place(role: Role, topology: Topology) -> Iterator[tuple[str, str, str
     """Keys that belong to files and not to devices, or the other way round; discards that a disk does not take."""
     if role.rw == "trim":
         disks = [topology.disks[name] for lun in topology.leaves(role.disk) for name in topology.luns[lun].disks]
-        if topology.is_filesystem(role.disk) or not all(disk.discard for disk in disks):
-            yield "rw", f"{role.disk} takes no discards", "name a device whose disks have discard: true"
+        below = topology.below(role.disk)
+        stacks = [stack.name for stack in below if stack.kind in _NO_DISCARD or stack.level in PARITY]
+        if stacks or topology.is_filesystem(role.disk) or not all(disk.discard for disk in disks):
+            yield "rw", f"{(*stacks, role.disk)[0]} takes no discards", "name a device whose disks have discard: true"
     if not topology.is_filesystem(role.disk):
         for key in filter(role.options.get, _ONLY_FILES):
             yield key, f"{role.disk} is not a filesystem", f"remove {key}"

@@ -10,8 +10,7 @@ from lab.guest.steps.setting import Cgroup
 from lab.kernels.model import Kernel
 from lab.kernels.modules import has_parameter, module_closure, module_name, no_modules, read_module
 from lab.kernels.vmlinux import uncompressed
-from lab.realise import recipe
-from lab.realise.in_guest import nvmet, tcm_loop
+from lab.realise import drivers, recipe
 from lab.topology.model import StackKind, Topology
 
 REQUIRED_OPTIONS = {
@@ -103,7 +102,7 @@ def _policy_reasons(kernel: Kernel, topology: Topology) -> Iterable[str]:
     if not kernel.has("NVME_MULTIPATH"):
         yield "CONFIG_NVME_MULTIPATH is not set: each path of a namespace would be a device"
         return
-    image = _code(kernel, nvmet.MULTIPATH)
+    image = _code(kernel, drivers.MULTIPATH)
     for policy in sorted(wanted):
         if image and f"{policy}\0".encode() not in image:
             since = f", which came with {POLICY_SINCE[policy]}" if policy in POLICY_SINCE else ""
@@ -146,6 +145,6 @@ def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
     image = read_module(closure.load[-1])
     absent = [name for name in wanted if not has_parameter(image, name)]
     if absent:
-        fixed = f" (its can_queue and cmd_per_lun are fixed at {tcm_loop.FIXED_QUEUE})"
+        fixed = f" (its can_queue and cmd_per_lun are fixed at {drivers.FIXED_QUEUE})"
         hint = fixed if step.name == "tcm_loop" else ""
         yield f"{step.name} of {kernel.release} has no parameter {', '.join(absent)}{hint}"

@@ -1,20 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The guest's steps for a topology, with devices in the guest or of QEMU."""
+"""The guest's steps for a topology: devices in the guest or of QEMU, settings of queues, and paths that are lost."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from lab.guest.steps import Step
-from lab.guest.steps.device import sysfs
-from lab.guest.steps.setting import Confirm, Tune
+from lab.guest.steps.device import Module, Mount, device, sysfs
+from lab.guest.steps.load import Meanwhile, Message, PathMark
+from lab.guest.steps.setting import CGROUPS, Cgroup, Confirm, PathState, Tune
 from lab.kernels.modules import module_name
-from lab.realise.in_guest import devices as in_guest
-from lab.realise.in_qemu import guest
-from lab.topology.model import SCSI, Topology
+from lab.realise import drivers, inventory, stacks
+from lab.topology.model import SCSI, Driver, Loss, StackKind, Topology
+
+THROTTLE, IOCOST = "throttle/", "iocost/"
+_FIRST_SCSI_DISK = "8:0"
+SCHEDULER_MODULES = {
+    "bfq": "bfq",
+    "kyber": "kyber-iosched",
+    "mq-deadline": "mq-deadline",
+    "deadline": "deadline-iosched",
+    "cfq": "cfq-iosched",
+}
 
 
 def devices(topology: Topology) -> tuple[Step, ...]:
     """Steps that create every LUN and stack of the topology under its name."""
-    own = guest.steps(topology) if topology.emulated else in_guest.steps(topology)
+    own = inventory.steps(topology) if topology.emulated else (*drivers.steps(topology), *stacks.steps(topology))
     page_cache = (Tune(f"vm.{name}", f"/proc/sys/vm/{name}", value) for name, value in topology.vm.items())
     return (*own, *page_cache, *_parameters(topology))
 
@@ -34,9 +44,6 @@ def word_knob(name: str) -> str:
     return f"kernel_words[{name}]"
 
 
-queue_settings, losses = in_guest.queue_settings, in_guest.losses
-
-
 def watches(topology: Topology) -> dict[str, str]:
     """Files of the guest with the number of queued requests, by name: ``inflight[LUN]``, ``device_busy[LUN]``,
     ``host_busy[HBA]``. A file with several numbers counts as their sum.
@@ -47,5 +54,71 @@ def watches(topology: Topology) -> dict[str, str]:
     # The parent folder of a LUN's target belongs to the host.
     hosts = {lun.hba: f"{sysfs(lun.name)}/device/../.." for lun in scsi}
     if topology.emulated:
-        hosts = {hba: guest.scsi_host(topology, hba) for hba in topology.hbas if hba in hosts}
+        hosts = {hba: inventory.scsi_host(topology, hba) for hba in topology.hbas if hba in hosts}
     return files | {f"host_busy[{hba}]": f"{host}/scsi_host/host*/host_busy" for hba, host in hosts.items()}
+
+
+def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, ...]:
+    """Steps that set and read back the queue attributes of every LUN, and those of single LUNs.
+
+    The scheduler comes first: a change of the scheduler resets nr_requests.
+    """
+    attributes = {key: value for key, value in queue.items() if not key.startswith((THROTTLE, IOCOST))}
+    ordered = sorted(attributes.items(), key=lambda item: item[0] != "scheduler")
+    settings: list[Step] = []
+    module = SCHEDULER_MODULES.get(queue.get("scheduler", ""))
+    if module:
+        settings.append(Module(module))
+    for lun in topology.luns:
+        for attribute, value in ordered:
+            settings.append(Tune(f"queue.{attribute}[{lun}]", f"{sysfs(lun)}/queue/{attribute}", value))
+    # The model comes first: iocost starts with what it has when it is enabled.
+    for key in (key for name in ("model", "qos") if (key := f"{IOCOST}{name}") in queue):
+        file = f"io.cost.{key.removeprefix(IOCOST)}"
+        settings += [Cgroup(".", lun, file, queue[key]) for lun in topology.luns]
+    settings += _limits(topology, {key: value for key, value in queue.items() if key.startswith(THROTTLE)})
+    return tuple(settings)
+
+
+def _limits(topology: Topology, limits: Mapping[str, str]) -> Iterator[Step]:
+    """Limits of the root group apply to all I/O of a disk. Only cgroup v1 has them."""
+    if not limits:
+        return
+    (lun,) = topology.luns
+    yield Mount("cgroup", CGROUPS)
+    yield Confirm(f"queue.{THROTTLE}device[{lun}]", f"{sysfs(lun)}/dev", _FIRST_SCSI_DISK)
+    for key, limit in limits.items():
+        file = f"{CGROUPS}/blkio.throttle.{key.removeprefix(THROTTLE)}_device"
+        yield Tune(f"queue.{key}[{lun}]", file, f"{_FIRST_SCSI_DISK} {limit}")
+
+
+def losses(topology: Topology, load: str, lost: Sequence[Loss]) -> Meanwhile:
+    """The step that makes each path fail all I/O and gives it back while ``load`` runs.
+
+    A SCSI device goes offline, a port of an NVMe target becomes inaccessible.
+    """
+    # One path may be lost when another one is back.
+    timed = [(loss.end, step) for loss in lost for step in _give_back(topology, loss.path)]
+    timed += [(loss.start, step) for loss in lost for step in _lose(topology, loss.path)]
+    return Meanwhile(load, tuple(sorted(timed, key=lambda pair: pair[0])))
+
+
+def _lose(topology: Topology, path: str) -> Iterator[Step]:
+    yield PathMark(path, "lost")
+    yield _state(topology, path, scsi="offline", nvme="inaccessible")
+
+
+def _give_back(topology: Topology, path: str) -> Iterator[Step]:
+    yield _state(topology, path, scsi="running", nvme="optimized")
+    yield PathMark(path, "back")
+    for stack in topology.stacks.values():
+        if stack.kind is StackKind.MULTIPATH and path in stack.over:
+            # Without multipathd nobody else finds out.
+            yield Message(stack.name, f"reinstate_path {device(path)}")
+
+
+def _state(topology: Topology, path: str, *, scsi: str, nvme: str) -> Step:
+    knob, hba = f"path[{path}]", topology.luns[path].hba
+    if topology.hbas[hba].driver is Driver.NVMET_TCP:
+        return PathState(knob, drivers.state_of_port(topology, hba), nvme)
+    return PathState(knob, f"{sysfs(path)}/device/state", scsi)

@@ -22,14 +22,15 @@ _SELECTOR_MODULES = {
 }
 _SELECTOR_ARGUMENTS = {"round-robin": "1 {count}", "queue-length": "1 {count}", "service-time": "2 {count} {weight}"}
 """Selector arguments of each path in a table: their number, the repeat count, service-time's relative throughput."""
-_UUID = "11111111-2222-4333-8444-555555555555"
-_MKFS_WORDS = {
-    "ext4": ("-q", "-F", "-U", _UUID, "-E", f"hash_seed={_UUID}"),
-    # mkfs.xfs 6.13 would make counters of extents that kernels before 5.19 do not mount.
-    "xfs": ("-q", "-f", "-m", f"uuid={_UUID}", "-i", "nrext64=0"),
-    "btrfs": ("-q", "-f", "-U", _UUID),
-}
+_UUID = "11111111-2222-4333-8444-{:012}"
 """A random UUID would make each boot write other bytes, and its hash seed another order of directories."""
+_FIRST_UUID = 555_555_555_555
+_MKFS_WORDS = {
+    "ext4": "-q -F -U {uuid} -E hash_seed={uuid}",
+    # mkfs.xfs 6.13 would make counters of extents that kernels before 5.19 do not mount.
+    "xfs": "-q -f -m uuid={uuid} -i nrext64=0",
+    "btrfs": "-q -f -U {uuid}",
+}
 _KEY = bytes(range(64)).hex()
 """The two halves of a key of aes-xts must differ."""
 # dm-crypt asks modprobe for its cipher, which the guest does not have.
@@ -47,7 +48,7 @@ def steps(topology: Topology) -> Iterator[Step]:
         if stack.kind is StackKind.MD:
             yield from _array(stack, number)
         elif stack.kind is StackKind.FILESYSTEM:
-            yield from _filesystem(stack)
+            yield from _filesystem(stack, number)
         elif stack.kind is StackKind.LOOP:
             yield from _loop(topology, stack, number)
         elif stack.kind is not StackKind.NVME:
@@ -126,10 +127,10 @@ def _group(stack: Stack, paths: tuple[tuple[str, int], ...]) -> str:
     return f"{stack.selector} 0 {len(paths)} {repeats} {' '.join(each)}"
 
 
-def _filesystem(stack: Stack) -> Iterator[Step]:
+def _filesystem(stack: Stack, number: int) -> Iterator[Step]:
     yield Module(stack.type)
-    words = (stack.type, stack.mount or "defaults", *_MKFS_WORDS[stack.type], *stack.mkfs.split())
-    yield Filesystem(stack.name, stack.over[0], " ".join(words))
+    words = (_MKFS_WORDS[stack.type].format(uuid=_UUID.format(_FIRST_UUID + number)), *stack.mkfs.split())
+    yield Filesystem(stack.name, stack.over[0], " ".join((stack.type, stack.mount or "defaults", *words)))
 
 
 def _loop(topology: Topology, stack: Stack, number: int) -> Iterator[Step]:

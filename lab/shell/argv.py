@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.qemu.clock import WallClock
-from lab.realise.in_qemu.hardware import Hardware
+from lab.realise.hardware import Hardware
 
 PROGRAM = "virtme-run"
 OUT, ERR, REPORT = "lab.out", "lab.err", "lab.report"

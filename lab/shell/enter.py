@@ -27,7 +27,7 @@ from lab.kernels.modules import module_closure, module_name
 from lab.qemu.clock import WallClock
 from lab.qemu.machine import Limits
 from lab.realise import recipe
-from lab.realise.in_qemu.hardware import Hardware, hardware
+from lab.realise.hardware import Hardware, hardware
 from lab.shell.argv import ERR, OUT, PROGRAM, REPORT, ShellSpec, shell_argv
 from lab.topology.model import Topology
 

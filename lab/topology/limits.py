@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from lab.base.units import show_rate, show_size, show_time
 from lab.topology import emulated
 from lab.topology.emulated import Refusal
-from lab.topology.model import KEEPING, SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology
+from lab.topology.model import KEEPING, SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology, superblocks
 from lab.topology.ranges import in_ranges
 
 TICKS_PER_SECOND = 50
@@ -192,6 +192,15 @@ def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
 _KEEP_DATA = (Driver.NULL_BLK, Driver.TCMU, Driver.NVMET_TCP)
 
 
+_BIO_BASED = frozenset(StackKind) - {StackKind.MULTIPATH, StackKind.LOOP, StackKind.FILESYSTEM}
+_OF_REQUESTS = tuple(
+    f"queue/{key}" for key in ("scheduler", "nr_requests", "async_depth", "rq_affinity", "io_timeout", "wbt_lat_usec")
+)
+"""blk_mq_queue_attrs of block/blk-sysfs.c."""
+_LEAST_SIZES = {"xfs": 300 << 20, "btrfs": 109 << 20}
+"""What the guest's mkfs.xfs (6.13) and mkfs.btrfs (6.14, metadata stored twice) refuse to go below."""
+
+
 def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
     if stack.kind in {StackKind.MULTIPATH, StackKind.NVME}:
         behind = {topology.luns[name].disks if name in topology.luns else (name,) for name in stack.over}
@@ -207,9 +216,26 @@ def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
             needed = " or ".join(_KEEP_DATA)
             yield f"kind {stack.kind} needs driver {needed}, whose disks keep what is written, got {driver}"
     yield from _file_reasons(stack, topology)
+    if stack.kind is StackKind.MD and topology.driver(stack.name) is Driver.SCSI_DEBUG:
+        yield "kind md needs disks that keep its superblocks, and those of scsi_debug keep nothing"
+    if stack.level == "raid0" and stack.bitmap != "none":
+        yield "raid0 has no bitmap"
+    if stack.kind in _BIO_BASED or stack.mode == "bio":
+        for key in filter(stack.settings.get, _OF_REQUESTS):
+            yield f"{key.replace('/', '.')}: it has no queue of requests; write queue for its disks"
+    yield from _size_reasons(stack, topology)
+
+
+def _size_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
     sizes = [topology.size(member) for member in stack.over]
+    if (least := _LEAST_SIZES.get(stack.type, 0)) > sizes[0]:
+        yield f"{stack.type} needs {show_size(least)} or more, {stack.over[0]} has {show_size(sizes[0])}"
     if stack.kind is StackKind.LINEAR and stack.offset + stack.size > sum(sizes):
         yield f"offset and size exceed the {show_size(sum(sizes))} of {stack.over[0]}"
+    if stack.kind is StackKind.MD:
+        sizes = [size - superblocks(size, stack.chunk) for size in sizes]
+        if min(sizes) <= 0:
+            yield f"{stack.over[sizes.index(min(sizes))]} has no room besides its superblock"
     if stack.kind in {StackKind.MD, StackKind.LOOP} and stack.size > min(sizes):
         yield f"size {show_size(stack.size)} exceeds its smallest member"
 

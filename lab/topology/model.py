@@ -393,7 +393,7 @@ class Topology:
         return self.stack_size(name) if name in self.stacks else self.lun_size(name)
 
     def stack_size(self, name: str) -> int:
-        """The size of a stack in bytes; for md an upper bound, because superblocks take some."""
+        """The size of a stack in bytes."""
         stack = self.stacks[name]
         sizes = [self.size(member) for member in stack.over]
         if stack.kind is StackKind.LINEAR:
@@ -402,7 +402,8 @@ class Topology:
             return stack.size or sizes[0]
         if stack.kind not in {StackKind.STRIPE, StackKind.MD}:
             return sizes[0]
-        member = min(stack.size or sizes[0], *sizes)
+        kept = [superblocks(size, stack.chunk) if stack.kind is StackKind.MD else 0 for size in sizes]
+        member = min(stack.size or sizes[0], *(size - room for size, room in zip(sizes, kept, strict=True)))
         if stack.level == "raid1":
             return member
         data = len(stack.over) - PARITY.get(stack.level, 0)
@@ -410,6 +411,19 @@ class Topology:
 
 
 PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
+
+
+def superblocks(size: int, chunk: int) -> int:
+    """Bytes that an array keeps at the start of a member of ``size`` bytes: superblock, bitmap, room for a reshape.
+
+    validate_geometry1 and choose_bm_space in super1.c of mdadm 4.4, for metadata 1.2; without a chunk it is 0.
+    """
+    room, bitmap = 128 << 20, 4 << 10
+    while room << 10 > size and room > chunk:
+        room //= 2
+    for least, space in ((8 << 30, 32 << 10), (200 << 30, 64 << 10)):
+        bitmap = space if size > least else bitmap
+    return -(-((12 << 10) + bitmap + room) // (1 << 20)) << 20
 
 
 def build_order(topology: Topology) -> Iterator[Stack]:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A guest payload whose programs are all one small program of the host's, and a kernel to go with it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lab.base.contents import note
-from lab.guest.payload import LIBRARIES, LIBRARY_FOLDER, LOADER, PROGRAMS
+from lab.guest.payload import LIBRARIES, LIBRARY_FOLDER, LOADER, MAKERS, PROGRAMS
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release
 from tests.unit.kernel_samples import module
@@ -26,12 +26,20 @@ CONFIG = dict.fromkeys(
 
 def lay_out(root: Path) -> None:
     """Everything that ``payload.assemble`` looks for, below ``root``."""
-    program = SMALL_PROGRAM.read_bytes()
     libraries = (f"{LIBRARY_FOLDER}/{name}" for name in (LOADER, *LIBRARIES))
-    for name in ("usr/bin/busybox", *PROGRAMS.values(), *libraries):
+    _lay_out_programs(root, ("usr/bin/busybox", *PROGRAMS.values(), *libraries))
+
+
+def lay_out_makers(root: Path) -> None:
+    """The programs of all packages that make layers, below ``root``."""
+    _lay_out_programs(root, (maker.program for maker in MAKERS.values()))
+
+
+def _lay_out_programs(root: Path, names: Iterable[str]) -> None:
+    for name in names:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(program)
+        path.write_bytes(SMALL_PROGRAM.read_bytes())
     note(root)
 
 

@@ -9,7 +9,7 @@ from harness.figures.boot import LoadFiles, MeasurementError
 from harness.figures.counters import _interrupt_figures, controller_figures
 from harness.scenario.model import Load
 from lab.base.record import INVENTORY
-from lab.realise.in_qemu.inventory import mismatches, read_inventory
+from lab.realise.inventory import mismatches, read_inventory
 from lab.topology.model import Driver, Hba, Link, Lun, Stack, StackKind, Topology
 from tests.unit.analysis_samples import load, role
 from tests.unit.test_realise_in_qemu import made

@@ -12,7 +12,6 @@ from harness.scenario.fio import CGROUP_FILES, job_file
 from harness.scenario.loads import refused
 from harness.scenario.model import Arm, Load, Role
 from lab.base.cache import Cache
-from lab.base.contents import note
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.guest import payload
 from lab.guest.steps import job_files
@@ -24,9 +23,9 @@ from lab.realise.recipe import devices, queue_settings
 from lab.session import GuestLoad, Job, guest_steps
 from lab.topology.limits import refusals
 from lab.topology.load import load_topology
-from lab.topology.model import Driver, Topology
+from lab.topology.model import Driver, Topology, superblocks
 from lab.topology.parameters import apply_setting
-from tests.unit.payload_samples import SMALL_PROGRAM, kernel, lay_out
+from tests.unit.payload_samples import kernel, lay_out, lay_out_makers
 from tests.unit.test_topology_load import mistakes
 
 LAYERS = """\
@@ -60,11 +59,7 @@ PARAMETERS = {"null_blk": ("nr_devices", "shared_tags", "hw_queue_depth", "submi
 def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> payload.Payload:
     """A payload without the programs of layers, which come from a folder of their own."""
     lay_out(tmp_path / "root")
-    for name in ("mkfs.xfs", "losetup"):
-        program = tmp_path / "made/usr/sbin" / name
-        program.parent.mkdir(parents=True, exist_ok=True)
-        program.write_bytes(SMALL_PROGRAM.read_bytes())
-    note(tmp_path / "made")
+    lay_out_makers(tmp_path / "made")
     monkeypatch.setattr(payload, "_tree_of_maker", lambda cache, name: tmp_path / "made")
     return payload.assemble(tmp_path / "root", {})
 
@@ -160,6 +155,21 @@ def test_a_weight_needs_who_reads_it(
 ) -> None:
     one = Role("reader", ("d5",), "randread", 4096, 1, "libaio", direct=True, options=options)
     assert [found[0] for found in refused(one, [one], Arm("a", topology, queue, {}))] == keys
+
+
+@pytest.mark.parametrize(("disk", "keys"), [("secret", ["bfq_weight"]), ("fs", []), ("l5", [])])
+def test_a_weight_is_one_of_a_disk(disk: str, keys: list[str], topology: Topology) -> None:
+    one = Role("reader", (disk,), "randread", 4096, 1, "libaio", direct=True, options={"bfq_weight": "3", "size": "1M"})
+    arm = Arm("a", topology, {"scheduler": "bfq"}, {})
+    assert [found[0] for found in refused(one, [one], arm)] == keys
+
+
+@pytest.mark.parametrize(("disk", "keys"), [("l5", []), ("secret", ["rw"]), ("copy", ["rw"]), ("whole", ["rw"])])
+def test_discards_do_not_pass_every_layer(disk: str, keys: list[str], topology: Topology) -> None:
+    disks = {name: replace(each, discard=True) for name, each in topology.disks.items()}
+    one = Role("trimmer", (disk,), "trim", 4096, 1, "libaio", direct=True, options={})
+    arm = Arm("a", replace(topology, disks=disks), {"scheduler": "none"}, {})
+    assert [found[0] for found in refused(one, [one], arm)] == keys
 
 
 def test_guests_with_a_loop_device_alone_have_losetup(plain: payload.Payload, cache: Cache) -> None:
@@ -329,11 +339,34 @@ def test_the_driver_of_its_disks_is_found_through_the_stack(mirrored: Topology) 
             "only a loop device can be over the filesystem fs",
         ),
         (MIRROR, "driver: null_blk", "driver: tcm_loop", "kind filesystem needs driver null_blk or tcmu"),
+        (MIRROR, "driver: null_blk", "driver: scsi_debug", "stack m0: kind md needs disks that keep its superblocks"),
+        (MIRROR, "level: raid1,", "level: raid1, queue: {scheduler: bfq},", "m0: queue.scheduler: it has no queue of"),
+        (LAYERS, "kind: crypt,", "kind: crypt, queue: {nr_requests: 8},", "secret: queue.nr_requests: it has no queue"),
+        (MIRROR, "{size: 512M,", "{size: 300M,", "xfs needs 300M or more, m0 has 299M"),
+        (LAYERS.replace("ext4", "btrfs"), "{size: 512M,", "{size: 64M,", "btrfs needs 109M or more, l3 has 64M"),
+        (MIRROR, "{size: 512M,", "{size: 1M,", "stack m0: l0 has no room besides its superblock"),
+        (MIRROR, "level: raid1,", "level: raid1, size: 512M,", "stack m0: size 512M exceeds its smallest member"),
     ],
 )
 def test_mistakes(text: str, old: str, new: str, wanted: str, tmp_path: Path) -> None:
     assert old in text
     assert wanted in mistakes(text.replace(old, new), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("size", "chunk", "kept"),
+    [(64 << 20, 0, 1 << 20), (512 << 20, 64 << 10, 1 << 20), (512 << 20, 1 << 20, 2 << 20), (1 << 40, 0, 129 << 20)],
+)
+def test_an_array_keeps_a_part_of_its_members(size: int, chunk: int, kept: int) -> None:
+    """As mdadm 4.4 shows it: a Data Offset of 2048 sectors on small members, 264192 on one of 1 TiB."""
+    assert superblocks(size, chunk) == kept
+
+
+def test_each_filesystem_of_a_kind_has_a_uuid_of_its_own(mirrored: Topology) -> None:
+    second = replace(mirrored.stacks["fs"], name="two", over=("l2",))
+    both = replace(mirrored, stacks={**mirrored.stacks, "two": second})
+    words = [step.words.split("uuid=")[1].split()[0] for step in devices(both) if isinstance(step, Filesystem)]
+    assert words == ["11111111-2222-4333-8444-555555555555", "11111111-2222-4333-8444-555555555556"]
 
 
 def test_a_lockless_bitmap_is_made_of_an_internal_one_and_confirmed(mirrored: Topology) -> None:

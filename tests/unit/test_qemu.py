@@ -17,7 +17,7 @@ from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv, machine_a
 from lab.qemu.clock import VirtualClock, WallClock
 from lab.qemu.kvm import Kvm, KvmState, accelerator, doubt_of, of, prove_kvm
 from lab.qemu.probe import Qemu, _kept_answers, find_qemu, parse_devices, parse_version
-from lab.realise.in_qemu.places import memory_words
+from lab.realise.hardware import memory_words
 
 DEVICES = """\
 Storage devices:

@@ -11,8 +11,7 @@ from lab.guest.steps import job_files
 from lab.guest.steps.device import Find, Module
 from lab.guest.steps.setting import Confirm, Tune
 from lab.realise import recipe
-from lab.realise.in_qemu.hardware import hardware, lacking, wanted_devices
-from lab.realise.in_qemu.places import places
+from lab.realise.hardware import hardware, lacking, places, wanted_devices
 from lab.topology.emulated import emulated
 from lab.topology.load import catalogue, load_topology
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology

@@ -22,7 +22,7 @@ from lab.guest.payload import Payload
 from lab.native.programs import Steady
 from lab.observers import _LOCKS, functions_file, io_end, number_offset
 from lab.qemu.probe import Qemu
-from lab.realise.in_qemu.places import memory_words
+from lab.realise.hardware import memory_words
 from lab.session import Lab, PreparedJob, _machine, unmet
 from lab.symbols import names_file, read_kallsyms, with_line_names
 from lab.topology.model import Processors

@@ -19,7 +19,7 @@ from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.guest.steps.device import TableStep
 from lab.kernels.resolve import resolve
-from lab.realise.in_qemu.guest import steps
+from lab.realise.inventory import steps
 from lab.topology.emulated import emulated
 from lab.topology.load import load_topology
 from lab.topology.model import Stack, StackKind, Topology

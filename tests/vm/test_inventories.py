@@ -7,8 +7,8 @@ import pytest
 
 from lab.base.record import INVENTORY
 from lab.kernels.model import Kernel
-from lab.realise.in_qemu.hardware import lacking
-from lab.realise.in_qemu.inventory import mismatches, read_inventory
+from lab.realise.hardware import lacking
+from lab.realise.inventory import mismatches, read_inventory
 from lab.session import Job, Lab, prepare_job, run_job
 from lab.topology.emulated import emulated
 from lab.topology.load import load_topology

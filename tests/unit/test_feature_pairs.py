@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A pair of features is refused with its place and a reason, or its guest has each verb and program of its steps."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lab.base.cache import Cache
+from lab.guest import payload
+from lab.guest.initramfs import ArchiveEntry
+from lab.guest.steps import Step
+from lab.guest.steps.device import Filesystem, Loop
+from lab.guest.steps.load import Meanwhile
+from lab.native.programs import Steady
+from lab.qemu.probe import Qemu
+from lab.session import Lab, guest_payload, guest_steps
+from tests.feature_pairs import Pair, features, pairs
+from tests.unit.payload_samples import lay_out, lay_out_makers
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """A lab with the scripts of the guest and made-up programs."""
+    lay_out(tmp_path / "root")
+    lay_out_makers(tmp_path / "made")
+    monkeypatch.setattr(payload, "_tree_of_maker", lambda cache, name: tmp_path / "made")
+    qemu = Qemu(Path("/opt/qemu"), (10, 0, 13), "", frozenset(), None, "q" * 64)
+    return Lab(Cache(tmp_path), qemu, Steady(Path("/opt/steady.so"), "s" * 64), payload.assemble(tmp_path / "root", {}))
+
+
+def every_step(pair: Pair) -> Iterator[Step]:
+    for step in guest_steps(pair.arm.topology, replace(pair.job, trace=("block:*",))):
+        yield step
+        if isinstance(step, Meanwhile):
+            yield from (timed for _, timed in step.timed)
+
+
+def lacking(step: Step, archive: Mapping[str, ArchiveEntry]) -> str:
+    """The verb or the program that the step needs and the archive has not."""
+    file, _, name = step.verb.rpartition("/")
+    script, place = (f"verbs/{file}.sh", f"{file}_{name}()") if file else ("runner.sh", f"\t{name}")
+    if script not in archive or not re.search(rf"^{re.escape(place)}[ )]", archive[script].data.decode(), re.M):
+        return step.verb
+    program = "losetup" if isinstance(step, Loop) else "sh"
+    if isinstance(step, Filesystem):
+        program = f"mkfs.{step.words.split()[0]}"
+    return "" if f"bin/{program}" in archive else program
+
+
+def test_the_guest_of_each_pair_has_the_verbs_and_programs_of_its_steps(lab: Lab) -> None:
+    archives: dict[frozenset[str], Mapping[str, ArchiveEntry]] = {}
+    wrong = []
+    for pair in (made for made in pairs().values() if made.scenario is not None):
+        topology = pair.arm.topology
+        key = frozenset((str(topology.emulated), *(f"{s.kind} {s.type}" for s in topology.stacks.values())))
+        if key not in archives:
+            archives[key] = guest_payload(lab, topology).entries
+        wrong += [f"{pair}: {missing}" for step in every_step(pair) if (missing := lacking(step, archives[key]))]
+    assert not wrong
+
+
+def test_a_pair_that_is_refused_has_a_place_and_a_reason() -> None:
+    refusals = [pair.refusal for pair in pairs().values() if pair.scenario is None]
+    assert refusals
+    assert not [text for text in refusals if not re.match(r"\S*pairs\.yaml:1:[0-9]+: \S.{9}", text)]
+
+
+def test_each_feature_goes_with_another_one() -> None:
+    having = {feature for pair, made in pairs().items() if made.scenario is not None for feature in pair}
+    assert having == set(features())
