@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The boots of a run, a matrix or a patch, and an estimate of their time."""
+"""The boots of a run, a matrix or a patch, an estimate of their time, and the loads that take most of it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from harness.limits.cost import boot_seconds
+from harness.limits.cost import SHORT, LoadCost, boot_seconds, costs
 from harness.record.index import IndexedRun, indexed_runs
-from harness.report.format import duration, plural
+from harness.report.format import duration, figure, percent, plural
 from harness.report.terminal.printing import console_of, figures, plain_table, print_wide
-from harness.report.terminal.scenario import cost_lines
 from harness.scenario.model import Scenario
 
 _MOST = 3
 """Scenarios whose loads are listed."""
+_MOST_LOADS = 3
+_SHARE = 0.2
+"""Of the time of all loads: what takes less is left out."""
 
 
 @dataclass(frozen=True)
@@ -79,3 +81,28 @@ def dominant(estimates: Sequence[Estimate]) -> Iterator[str]:
     scenarios = {estimate.scenario.name: estimate for estimate in estimates}
     for name, estimate in scenarios.items() if len(scenarios) <= _MOST else ():
         yield from (f"{name}: {line}" for line in cost_lines(estimate.scenario, estimate.arms))
+
+
+def cost_lines(scenario: Scenario, arms: Sequence[str] = ()) -> Iterator[str]:
+    """A line for each load that dominates the time of a boot, longest first; empty on the wall clock."""
+    return map(_cost_line, dominant_costs(scenario, arms).values())
+
+
+def dominant_costs(scenario: Scenario, arms: Sequence[str] = ()) -> dict[str, LoadCost]:
+    """The loads that take most, longest first, each in the arm where it takes longest: the first one, and those with
+    a large share."""
+    longest = {cost.load: cost for cost in sorted(costs(scenario, arms), key=lambda cost: cost.seconds)}
+    ordered = sorted(longest.values(), key=lambda cost: -cost.seconds)
+    least = _SHARE * sum(cost.seconds for cost in ordered)
+    chosen = (cost for cost in ordered[:_MOST_LOADS] if cost is ordered[0] or cost.seconds >= least)
+    return {cost.load: cost for cost in chosen}
+
+
+def _cost_line(cost: LoadCost) -> str:
+    busy = f"CPU busy for {percent(cost.busy)} of {cost.window:g} s at most"
+    busy = busy if cost.bounded else f"nothing bounds it: the CPU may be busy for all of {cost.window:g} s"
+    line = f"{cost.load} in {cost.arm}: at most {duration(cost.seconds)} of host time a boot; {busy}"
+    if less := cost.shorter:
+        ios = figure(less.iops * SHORT)
+        line += f". runtime: {1000 * SHORT:g}ms takes {duration(less.seconds)} and has up to {ios} I/Os"
+    return line

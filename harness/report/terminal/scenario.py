@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A scenario as text: in words, as the steps that its guests carry out, and what its loads cost on the host."""
+"""A scenario as text: in words, and as the steps that its guests carry out."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from harness.limits.cost import SHORT, LoadCost, costs
+from harness.limits.cost import SHORT, LoadCost
 from harness.noise import stopping_rule
-from harness.report.format import duration, figure, percent, plural
+from harness.report.format import duration, plural
+from harness.report.terminal.estimate import dominant_costs
 from harness.report.topology import tree
 from harness.run.plan import guest_job
 from harness.scenario.model import Arm, Claim, Control, Load, Role, Scenario
@@ -19,9 +20,6 @@ _WIDTH = 80
 _LONG = 5.0
 """Host seconds of a load that are worth a word."""
 _USUAL = ("libaio", True)
-_MOST_COSTS = 3
-_SHARE = 0.2
-"""Of the time of all loads: what takes less is left out."""
 
 
 def describe_scenario(scenario: Scenario, arms: Sequence[str] = ()) -> str:
@@ -56,7 +54,7 @@ def _preface(scenario: Scenario) -> Iterator[str]:
     yield from textwrap.wrap(scenario.teaches, _WIDTH)
     yield f"clock: {scenario.clock}; {_boots(scenario)}; {show_time(scenario.pause)} of rest before each load"
     yield "\nloads"
-    by_load = {name: cost for name, cost in dominant(scenario).items() if cost.seconds >= _LONG}
+    by_load = {name: cost for name, cost in dominant_costs(scenario).items() if cost.seconds >= _LONG}
     for load in scenario.loads.values():
         yield from _load(load, by_load.get(load.name))
     if scenario.claims:
@@ -136,28 +134,3 @@ def _steps(scenario: Scenario, arm: Arm) -> Iterator[str]:
         if name != "deadline":
             yield f"\narm {arm.name}: {name}"
             yield from (f"  {line}".expandtabs(1) for line in text.decode().splitlines())
-
-
-def cost_lines(scenario: Scenario, arms: Sequence[str] = ()) -> Iterator[str]:
-    """A line for each load that dominates the time of a boot, longest first; empty on the wall clock."""
-    return map(_cost_line, dominant(scenario, arms).values())
-
-
-def dominant(scenario: Scenario, arms: Sequence[str] = ()) -> dict[str, LoadCost]:
-    """The loads that take most, longest first, each in the arm where it takes longest: the first one, and those with
-    a large share."""
-    longest = {cost.load: cost for cost in sorted(costs(scenario, arms), key=lambda cost: cost.seconds)}
-    ordered = sorted(longest.values(), key=lambda cost: -cost.seconds)
-    least = _SHARE * sum(cost.seconds for cost in ordered)
-    chosen = (cost for cost in ordered[:_MOST_COSTS] if cost is ordered[0] or cost.seconds >= least)
-    return {cost.load: cost for cost in chosen}
-
-
-def _cost_line(cost: LoadCost) -> str:
-    busy = f"CPU busy for {percent(cost.busy)} of {cost.window:g} s at most"
-    busy = busy if cost.bounded else f"nothing bounds it: the CPU may be busy for all of {cost.window:g} s"
-    line = f"{cost.load} in {cost.arm}: at most {duration(cost.seconds)} of host time a boot; {busy}"
-    if less := cost.shorter:
-        ios = figure(less.iops * SHORT)
-        line += f". runtime: {1000 * SHORT:g}ms takes {duration(less.seconds)} and has up to {ios} I/Os"
-    return line
