@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The command line of a tool: parser, messages and exit codes are those of blklab."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from harness import cli
 from harness.commands.parser import Command, Parser, option
@@ -24,12 +25,12 @@ def command(name: str) -> str:
     return f"scripts/run --dev python -m tools.{name}"
 
 
-def run_tool(name: str, described: str, tool: Command, arguments: Sequence[str] | None = None) -> int:
-    """Parse the command line and carry it out; the exit status is as of blklab."""
+def tool(name: str, described: str, options: Command) -> Callable[..., int]:
+    """A main function: it takes the words of a command line, by default those of the process."""
 
     def build(_: Sequence[str]) -> Parser:
         parser = Parser(prog=f"python -m tools.{name}", description=described)
-        parser.take(tool)
+        parser.take(options)
         return parser
 
-    return cli.main(arguments, build)
+    return partial(cli.main, build=build)

@@ -23,7 +23,7 @@ from lab.base.record import Outcome
 from lab.kernels.packaged import DEFAULT
 from lab.observers import executed, executed_functions, loaded_modules
 from lab.symbols import image_symbols, twin_symbols
-from tools.command import run_tool
+from tools.command import tool
 
 
 def observe(bench: Bench, request: Request) -> Loads:
@@ -120,11 +120,7 @@ TOOL = Command(
         RESULTS,
     ),
 )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    described = "Measure which load executes which functions of the kernel."
-    return run_tool("coverage", described, TOOL, arguments)
+main = tool("coverage", "Measure which load executes which functions of the kernel.", TOOL)
 
 
 if __name__ == "__main__":

@@ -44,12 +44,8 @@ class RehearsalPlan:
     seed: int = 1
 
 
-@dataclass(frozen=True)
-class RehearsalOutcome:
-    """The share of the trials with each verdict, and the mean number of rounds."""
-
-    verdicts: Mapping[Status, float]
-    rounds: float
+RehearsalOutcome = tuple[Mapping[Status, float], float]
+"""The share of the trials with each verdict, and the mean number of rounds."""
 
 
 def by_the_rule(rounds: Sequence[Sequence[float]]) -> tuple[Status, int]:
@@ -69,7 +65,7 @@ def rehearse(noise: Noise, truth: float, plan: RehearsalPlan) -> RehearsalOutcom
         counted[status] += 1
         spent += rounds
     shares = {status: counted[status] / plan.trials for status in (Status.PASS, Status.FAIL, Status.DONE)}
-    return RehearsalOutcome(shares, spent / plan.trials)
+    return shares, spent / plan.trials
 
 
 def _rounds(noise: Noise, truth: float, plan: RehearsalPlan, dice: random.Random) -> Iterator[list[float]]:
@@ -113,5 +109,5 @@ def page(plan: RehearsalPlan) -> str:
 
 
 def _shares(outcome: RehearsalOutcome) -> tuple[str, ...]:
-    shares = [f"{outcome.verdicts[status]:.1%}" for status in (Status.PASS, Status.FAIL, Status.DONE)]
-    return (*shares, f"{outcome.rounds:.1f}")
+    verdicts, rounds = outcome
+    return (*(f"{verdicts[status]:.1%}" for status in (Status.PASS, Status.FAIL, Status.DONE)), f"{rounds:.1f}")

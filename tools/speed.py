@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Seconds of runs, warm, cold and by another checkout, as ratios within interleaved rounds."""
 
-import argparse
 import json
 import os
 import resource
@@ -16,12 +15,11 @@ from statistics import median
 
 from harness.base.checkout import CHECKOUT
 from harness.commands.options import KERNEL, number, tell
-from harness.commands.parser import Command, build_parser, option
-from harness.limits.entries import load_scenario
+from harness.commands.parser import Command, option
 from harness.report import markdown
 from lab.base import process
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, LabBroken, no_such_folder
-from tools.command import run_tool
+from tools.command import tool
 
 _ROUNDS = 5
 _WORK = ("run shared-queue", "run io-cost --arm null-blk-none")
@@ -45,23 +43,11 @@ Rounds = Mapping[str, Sequence[SpeedSample]]
 """Samples by row, one of each round; the first row is the reference."""
 
 
-def _words(text: str) -> list[str]:
-    """An argparse type: a command line of blklab."""
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{error} in {text!r}") from error
-    values = build_parser(words).parse(words).keywords
-    for name in values["scenario"] if words[0] == "run" else ():
-        load_scenario(name)
-    return words
-
-
 def compare(*, base: Path | None, rounds: int, work: Sequence[Sequence[str]] | None, kernel: str) -> int:
     if base is not None and not base.is_dir():
         raise no_such_folder(base, "checkout")
     checkout = base.absolute() if base else None
-    for given in work or map(_words, _WORK):
+    for given in work or map(shlex.split, _WORK):
         text, words = shlex.join(given), [*given]
         words += ["--kernel", kernel] if words[0] == "run" else []
         samples = measure(ways(words, CHECKOUT, checkout), rounds)
@@ -144,17 +130,14 @@ TOOL = Command(
         option(
             "--work",
             action="append",
-            type=_words,
+            type=shlex.split,
             metavar="WORDS",
             help=f"a command of blklab to measure (may be repeated; default: {', '.join(_WORK)})",
         ),
         KERNEL,
     ),
 )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_tool("speed", "Compare warm runs with cold ones and another checkout.", TOOL, arguments)
+main = tool("speed", "Compare warm runs with cold ones and another checkout.", TOOL)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from harness.scenario.model import Claim, Scenario
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
 from lab.qemu.probe import find_qemu
 from lab.yaml.strict import names, nearest
-from tools.command import FURTHER, SOURCE, command, run_tool
+from tools.command import FURTHER, SOURCE, command, tool
 from tools.evidence.rows import EvidenceRow, arms_of, load_zoo, shipped_scenarios
 from tools.measure import FOLDER, Measure, measuring
 
@@ -342,10 +342,7 @@ TOOL = Command(
     measure,
     (SOME_SCENARIOS.but(help="measure only these and write nothing (default: all)"), SOURCE, JOBS, RESULTS),
 )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_tool("thresholds", "Measure how far layout moves each kind of figure.", TOOL, arguments)
+main = tool("thresholds", "Measure how far layout moves each kind of figure.", TOOL)
 
 
 if __name__ == "__main__":

@@ -19,13 +19,13 @@ from tests.unit.analysis_samples import AT_MOST, SHARE, cells, claim, control, r
 from tests.unit.evidence_samples import MODEL, SOURCE, STARVED, changed, rows_of, scores_of
 from tools.evidence.__main__ import main
 from tools.evidence.pages import (
+    PREFACES,
     agree,
     clocks_page,
     controls_page,
     reports_page,
     worst_code,
 )
-from tools.evidence.prefaces import PREFACES
 from tools.evidence.rows import FACTORS, EvidenceRow, RowSide, Topic, claim_rows, report_rows
 from tools.evidence.scorer import NullPair, RowScore
 from tools.evidence.zoo import zoo_page

@@ -3,12 +3,9 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-
-from rich.markdown import Markdown
 
 from harness.base.checkout import PAGES, SCENARIOS, results_root
 from harness.commands.boots import specs
@@ -17,12 +14,11 @@ from harness.commands.options import JOBS, RESULTS, SEEDS, kernel_default, numbe
 from harness.commands.parser import Command, flag, option
 from harness.judge.thresholds import null_evidence
 from harness.record.store import Store
-from harness.report.terminal.printing import console_of
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
 from lab.yaml.strict import names, nearest, quoted
 from tools import noise
-from tools.command import FURTHER, SOURCE, run_tool
+from tools.command import FURTHER, SOURCE, tool
 from tools.evidence import pages
 from tools.evidence.failures import score_claims
 from tools.evidence.pages import EvidencePage, worst_code
@@ -47,7 +43,8 @@ from tools.measure import FOLDER, Measure, measuring
 from tools.noise import RehearsalPlan
 
 _KINDS = ("tree:", "source:")
-_PAGES = {Topic.REPORTS: PAGES / "field-reports.md", Topic.ZOO: PAGES / "zoo.md"}
+_REPORTS = PAGES / "field-reports.md"
+_PAGES = {Topic.REPORTS: _REPORTS, Topic.SENSITIVITY: _REPORTS, Topic.ZOO: PAGES / "zoo.md"}
 """Pages in the repository; the others are written below the results, into evidence/."""
 
 
@@ -86,7 +83,7 @@ def execute(options: EvidenceOptions) -> int:
             write_page(target, page.text)
             tell(f"{topic}: written to {target}")
         if len(topics) == 1:
-            _print(page.text)
+            print(page.text, end="")
         for sentence in page.wrong:
             tell(f"{topic}: {sentence}")
         codes.append(page.code)
@@ -144,9 +141,8 @@ def _page(topic: Topic, rows: _Rows, options: EvidenceOptions) -> EvidencePage:
         case Topic.CLOCKS:
             wall = [row for row in rows[Topic.CONTROLS] if not row.scenario.timing.exact]
             return pages.clocks_page(scores, score_newest(wall, store, built=False))
-        case Topic.REPORTS:
-            return pages.reports_page(scores, score_newest(rows[Topic.SENSITIVITY], store))
-    return pages.sensitivity_page(scores)
+    changed = score_newest(rows[Topic.SENSITIVITY], store)
+    return pages.reports_page(score_newest(rows[Topic.REPORTS], store), changed)
 
 
 def _scores(topic: Topic, rows: Sequence[EvidenceRow], options: EvidenceOptions, store: Store) -> Sequence[RowScore]:
@@ -177,15 +173,6 @@ def _specs(options: EvidenceOptions, default: str) -> tuple[str, ...]:
     return specs([options.kernels or default], Cache.default())
 
 
-def _print(text: str) -> None:
-    """The page as tables on a terminal, as it is for other programs."""
-    with suppress(BrokenPipeError):
-        if sys.stdout.isatty():
-            console_of().print(Markdown(text.partition("-->\n")[2].partition("-->\n")[2]))
-        else:
-            print(text, end="")
-
-
 TOOL = Command(
     lambda **values: execute(EvidenceOptions(**values)),
     (
@@ -209,15 +196,14 @@ TOOL = Command(
         option("--out", type=Path, metavar="FILE", help="the page, of one topic"),
         RESULTS,
     ),
-    "Whole topics are written: reports and zoo to docs/results, others to evidence/ below the results. One topic is"
-    " printed too, and rows that are named are only printed. Exit status: 1 when a ratio of a report or of both clocks"
-    " deviates and its scenario does not explain why; 128 when a claim or a regression is not as declared.",
+    "Whole topics are written: reports (with sensitivity) and zoo to docs/results, others to evidence/ below the"
+    " results. One topic is printed too, and rows that are named are only printed. Exit status: 1 when a ratio of a"
+    " report or of both clocks deviates and its scenario does not explain why; 128 when a claim or a regression is not"
+    " as declared.",
 )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    described = "Measure claims, published regressions, both clocks and field reports, and write their pages."
-    return run_tool("evidence", described, TOOL, arguments)
+main = tool(
+    "evidence", "Measure claims, published regressions, both clocks and field reports, and write their pages.", TOOL
+)
 
 
 if __name__ == "__main__":

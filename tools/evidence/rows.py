@@ -4,8 +4,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from harness.judge.operands import arms_needed
 from harness.limits.entries import implied, killers, load_scenario
@@ -22,7 +23,6 @@ from lab.yaml.fields import Choice, Field, ListOf, Number, Record, Row, Text, na
 from lab.yaml.strict import Broken, Problems, nearest, parse, read_bytes, shown_path
 from tools.command import command
 
-T = TypeVar("T")
 FACTORS = (0.8, 1.0, 1.25)
 """What a fitted parameter is multiplied by."""
 WALL, ROWS = "wall", "evidence"
@@ -228,31 +228,27 @@ _FILE = Record((_LIST, _OUT_OF_SCOPE))
 
 def load_zoo(search: Path) -> tuple[EvidenceRow, ...]:
     """The rows of scenarios/evidence. Raises InputErrors with all mistakes."""
-    known, scenarios = find_scenarios(search), dict[str, Scenario]()
-
-    def scenario_of(name: str) -> Scenario:
-        return scenarios.setdefault(name, scenarios.get(name) or load_scenario(name, search=search))
-
-    return _read_files(search, lambda file: [_read_row(row, known, scenario_of) for row in file.get(_LIST) or ()])
-
-
-def load_out_of_scope(search: Path) -> tuple[tuple[str, str, str], ...]:
-    """What was published, its link and why the lab cannot show it. Raises InputErrors."""
-    return _read_files(search, lambda file: [_out_of_scope(row) for row in file.get(_OUT_OF_SCOPE) or ()])
-
-
-def _out_of_scope(row: Row) -> tuple[str, str, str]:
-    return row.get(schema.THAT, ""), row.get(schema.LINK, ""), row.get(schema.BECAUSE, "")
-
-
-def _read_files(search: Path, read: Callable[[Row], Sequence[T | None]]) -> tuple[T, ...]:
-    problems, values = Problems(), list[T | None]()
-    for path in sorted((search / ROWS).glob("*.yaml")):
-        node = parse(read_bytes(path, "list of rows"), shown_path(path), problems)
-        file = None if isinstance(node, Broken) else _FILE.read(problems, "rows", node)
-        values += read(file) if file else ()
+    known, problems, values = find_scenarios(search), Problems(), list[EvidenceRow | None]()
+    scenario_of = cache(partial(load_scenario, search=search))
+    for file in _files(search, problems):
+        values += [_read_row(row, known, scenario_of) for row in file.get(_LIST, [])]
     problems.raise_if_any()
     return tuple(value for value in values if value is not None)
+
+
+def load_out_of_scope(search: Path) -> list[tuple[str, str, str]]:
+    """What was published, its link and why the lab cannot show it. Raises InputErrors."""
+    problems, keys = Problems(), (schema.THAT, schema.LINK, schema.BECAUSE)
+    rows = [row for file in _files(search, problems) for row in file.get(_OUT_OF_SCOPE, [])]
+    problems.raise_if_any()
+    return [(row.get(keys[0], ""), row.get(keys[1], ""), row.get(keys[2], "")) for row in rows]
+
+
+def _files(search: Path, problems: Problems) -> Iterator[Row]:
+    for path in sorted((search / ROWS).glob("*.yaml")):
+        node = parse(read_bytes(path, "list of rows"), shown_path(path), problems)
+        if not isinstance(node, Broken) and (file := _FILE.read(problems, "rows", node)):
+            yield file
 
 
 def _read_row(row: Row, known: Mapping[str, Path], scenario_of: Callable[[str], Scenario]) -> EvidenceRow | None:

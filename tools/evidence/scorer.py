@@ -190,28 +190,23 @@ class NullPair:
     decided: tuple[str, ...] = ()
 
 
-def null_pairs(
-    scores: Iterable[RowScore], measure: Measure, known: Mapping[str, NullEvidence], most: int | None = None
-) -> Iterator[NullPair]:
-    """A pair for each row on the first kernel that decides it, ``most`` at most. Raises what boots raise."""
+def null_pairs(scores: Iterable[RowScore], measure: Measure, known: Mapping[str, NullEvidence]) -> Iterator[NullPair]:
+    """A pair for each row on the first kernel that decides it. Raises what boots raise."""
     places: dict[tuple[str, str], list[RowScore]] = {}
     for it in scores:
         if not it.mutant:
             places.setdefault((it.spec, it.row.scenario.name), []).append(it)
     paired: set[str] = set()
-    made = 0
     for (spec, _), there in places.items():
         rows = [it.row for it in there]
         decided = {it.row.name for it in there if it.side is not RowSide.UNKNOWN}
-        if decided <= paired or (most is not None and made >= most):
+        if decided <= paired:
             continue
         with suppress(CannotJudge):
             scenario = rows[0].scenario
             run = measure(scenario, spec, arms_of(rows), scenario.seeds * 2)
             paired |= decided
-            for pair in null_pair(rows, run.facts.kernel.release, results_of(run), known):
-                made += 1
-                yield pair
+            yield from null_pair(rows, run.facts.kernel.release, results_of(run), known)
 
 
 def null_pair(

@@ -16,7 +16,7 @@ from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.packaged import DEFAULT, named_source
-from tools.command import SOURCE, run_tool
+from tools.command import SOURCE, tool
 from tools.mutation.campaign import SEED, MutantCampaign, cheap
 from tools.mutation.kernel import build_schemata, generate
 from tools.mutation.page import fate, mutants_page, score_lines
@@ -99,11 +99,7 @@ TOOL = Command(
     ),
     f"The same command resumes. Score and trials are in {PAGE} below the results.",
 )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    described = "Score the scenarios on generated mutants of the block layer."
-    return run_tool("mutation", described, TOOL, arguments)
+main = tool("mutation", "Score the scenarios on generated mutants of the block layer.", TOOL)
 
 
 if __name__ == "__main__":
