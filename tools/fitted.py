@@ -3,7 +3,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 
 from harness import fitted
@@ -16,7 +16,7 @@ from harness.record.store import RunFolder, load_run
 from harness.scenario.ratio import BOUND
 from lab.base.errors import EXIT_PASS, LabBroken, Misuse
 from lab.base.record import SAMPLES
-from tools.command import run_tool
+from tools.command import tool
 
 Extreme = tuple[float, str]
 """A figure as a multiple of what it may be, and where it was measured."""
@@ -54,9 +54,8 @@ def print_extremes(*, results: str | None) -> int:
     return EXIT_PASS
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    tool = Command(print_extremes, (RESULTS,))
-    return run_tool("fitted", "Print how near stored runs come to fitted constants.", tool, arguments)
+TOOL = Command(print_extremes, (RESULTS,))
+main = tool("fitted", "Print how near stored runs come to fitted constants.", TOOL)
 
 
 if __name__ == "__main__":
