@@ -5,9 +5,9 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from harness.bisect.finding import range_of
 from harness.bisect.notebook import Answer, ClaimSeen, CommitWord, Observation, Question
 from harness.bisect.oracle import claim_seen
-from harness.bisect.report import range_of
 from harness.grid.lines import GridRow, lines
 from harness.grid.measure import Extends
 from harness.grid.timeline import spent

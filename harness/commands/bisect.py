@@ -9,12 +9,11 @@ from pathlib import Path
 
 from harness.base.files import write_atomic
 from harness.bisect.driver import Bisection
-from harness.bisect.finding import Finding
+from harness.bisect.finding import Finding, mail, print_finding
 from harness.bisect.noisy import NoisyBisection
 from harness.bisect.notebook import State
 from harness.bisect.oracle import CommitTrial, KernelOracle
 from harness.bisect.releases import bisect_releases, demand_figure, text
-from harness.bisect.report import mail, print_finding
 from harness.bisect.repository import Repository, demand_repository
 from harness.commands.boots import bench_of, kernel_of, scenario_of, specs, store_of
 from harness.commands.options import ARMS, JOBS, RESULTS, SCENARIO, SEEDS, number, tell, words_of

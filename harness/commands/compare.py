@@ -17,7 +17,7 @@ from harness.record.index import IndexedRun, open_index
 from harness.record.judging import compare_runs, results_of
 from harness.record.pairing import RunPair, pairs, side
 from harness.record.store import load_run
-from harness.report.terminal.comparison import Compared, counted, print_comparison
+from harness.report.terminal.grid import Compared, counted, print_comparison
 from harness.report.terminal.printing import console_of
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.yaml.strict import nearest

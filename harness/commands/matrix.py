@@ -51,7 +51,7 @@ from harness.patch.sources import Sources
 from harness.record.grid import GridFolder
 from harness.record.store import Store
 from harness.report.terminal.estimate import Estimate
-from harness.report.terminal.matrix import print_matrix
+from harness.report.terminal.grid import print_matrix
 from harness.report.terminal.printing import console_of
 from harness.run.plan import expand as cells
 from harness.scenario.load import find_scenarios

@@ -19,8 +19,8 @@ from harness.patch.sources import PatchText, Sources
 from harness.patch.study import MeasuredSeries, Study, profiled
 from harness.profile.mail import differential_lines
 from harness.report.format import duration, plural
-from harness.report.terminal.comparison import Compared, print_comparison
 from harness.report.terminal.estimate import Estimate
+from harness.report.terminal.grid import Compared, print_comparison
 from harness.report.terminal.printing import console_of
 from harness.run.plan import expand
 from harness.scenario.model import Scenario

@@ -170,7 +170,7 @@ def _measure(bench: Bench, request: Request, base: Request | None, exports: Expo
     exports.show(run.folder, run.verdict)
     if base and mail:
         # A run that builds and profiles nothing does not wait for these imports.
-        from harness.patch.base_mail import base_mail  # noqa: PLC0415
+        from harness.patch.report import base_mail  # noqa: PLC0415
 
         text = base_mail(bench.lab, (baseline.folder, run.folder), (base.kernel, request.kernel), tell)
         print_or_write(text, mail, f"the mail is in {mail}")

@@ -140,13 +140,8 @@ def lines(row: GridRow, metrics: Sequence[str] = METRICS, *, summed: bool = Fals
 
 
 def _claims(row: GridRow, sides: Mapping[int, Side]) -> Iterator[Line]:
-    for claim in row.scenario.claims:
-        judged = {
-            place: seen.judgement
-            for place, run in row.runs.items()
-            for seen in run.verdict.claims
-            if (seen.that, seen.ratio) == (claim.that, claim.ratio.text)
-        }
+    for number, claim in enumerate(row.scenario.claims):
+        judged = {place: run.verdict.claims[number].judgement for place, run in row.runs.items()}
         values = {place: each.ensemble for place, each in judged.items() if each.ensemble is not None}
         statuses = {place: each.status for place, each in judged.items()}
         figures = tuple(ArmFigure(*operand.path) for operand in claim.ratio.operands if operand.kind == FIGURE)

@@ -250,7 +250,7 @@ class _Matrix:
             # Without a writable store no cell can be decided.
             self.bench.store.check()
         if decided is not None and decided.status is not None:
-            before = bool(decided.run) and not decided.seconds
+            before = decided.result is not None and decided.result.earlier
             self.listener(CellDecided(number, decided.status, decided.seconds, decided.reason, before))
         return decided
 

@@ -38,7 +38,7 @@ class ArmFigure(NamedTuple):
 
 
 _NO_FIGURE = ArmFigure("", "", "", "")
-_JUDGED = {Status.PASS, Status.FAIL}
+JUDGED = {Status.PASS, Status.FAIL}
 
 
 class Mark(Enum):
@@ -98,7 +98,7 @@ class Difference:
     @property
     def turned(self) -> bool:
         """Whether a claim that held fails, or the reverse."""
-        return {*self.statuses} == _JUDGED
+        return {*self.statuses} == JUDGED
 
     @property
     def share(self) -> float | None:

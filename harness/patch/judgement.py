@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement
-from harness.judge.difference import Difference
+from harness.judge.difference import JUDGED, Difference
 from harness.judge.verdict import Verdict
 from harness.judge.visible import unseen
 from harness.record.judging import compare_runs, judge_run
@@ -32,17 +32,16 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True)
 class SeriesFinding:
-    """``what`` names a claim, an arm or a load of the scenario, ``before`` and ``after`` its figures or words."""
+    """``what`` names a claim, an arm or a load of the scenario, ``before`` and ``after`` its figures or words.
+
+    ``boot_lost``: a boot fails, hangs or does not come up any more.
+    """
 
     effect: Effect
     what: str
     before: str
     after: str
-
-    @property
-    def boot_lost(self) -> bool:
-        """Whether a boot fails, hangs or does not come up any more."""
-        return self.effect is Effect.WORSE and self.before == _BOOTS
+    boot_lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,21 +77,20 @@ def outcomes(base: RunFolder, series: RunFolder) -> Outcomes:
     """Compare two runs of one scenario. Raises Altered for a damaged one."""
     verdicts = judge_run(base), judge_run(series)
     found = compare_runs(base, series, METRICS)
-    claims = list(_claims(*verdicts))
-    judged = [pair for pair in claims if all(side.status in (Status.PASS, Status.FAIL) for side in pair[1:])]
-    findings = (*_boots(*verdicts), *_of_claims(claims), *_loads(found))
+    judged = [pair for pair in _claims(*verdicts) if {side.status for side in pair[1:]} <= JUDGED]
+    findings = (*_boots(*verdicts), *_of_claims(judged), *_loads(found))
     hidden = unseen(base.scenario, [cell for verdict in verdicts for cell in verdict.cells])
     return Outcomes(base.facts.scenario, (base, series), findings, found, len(judged), hidden)
 
 
 def _claims(base: Verdict, series: Verdict) -> Iterator[tuple[str, Judgement, Judgement]]:
     """Claims and controls that count, with their judgement on both sides."""
-    for one, other in zip(base.claims, series.claims, strict=True):
-        if not one.optional and not one.draft:
-            yield one.that, one.judgement, other.judgement
-    for mine, theirs in zip(base.controls, series.controls, strict=True):
-        if mine.judgement is not None and theirs.judgement is not None:
-            yield f"negative control: {mine.that}", mine.judgement, theirs.judgement
+    for old, new in zip(base.claims, series.claims, strict=True):
+        if not old.optional and not old.draft:
+            yield old.that, old.judgement, new.judgement
+    for was, now in zip(base.controls, series.controls, strict=True):
+        if was.judgement is not None and now.judgement is not None:
+            yield f"negative control: {was.that}", was.judgement, now.judgement
 
 
 def _boots(base: Verdict, series: Verdict) -> Iterator[SeriesFinding]:
@@ -103,8 +101,9 @@ def _boots(base: Verdict, series: Verdict) -> Iterator[SeriesFinding]:
             continue
         what = f"arm {after.arm}, seed {after.seed}"
         if earlier.status is Status.PASS and after.status is not Status.SKIP:
-            effect = Effect.WORSE if _failed(after) else Effect.OPEN
-            yield SeriesFinding(effect, what, _BOOTS, "; ".join(after.reasons))
+            lost = _failed(after)
+            effect = Effect.WORSE if lost else Effect.OPEN
+            yield SeriesFinding(effect, what, _BOOTS, "; ".join(after.reasons), lost)
         elif after.status is Status.PASS and _failed(earlier):
             yield SeriesFinding(Effect.BETTER, what, "; ".join(earlier.reasons), _BOOTS)
 
@@ -114,15 +113,11 @@ def _failed(cell: CellResult) -> bool:
 
 
 def _of_claims(claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[SeriesFinding]:
+    """Those that held on one side and fail on the other; all are judged on both."""
     for that, before, after in claims:
-        match before.status, after.status:
-            case (Status.PASS, Status.FAIL):
-                effect = Effect.WORSE
-            case (Status.FAIL, Status.PASS):
-                effect = Effect.BETTER
-            case _:
-                continue
-        yield SeriesFinding(effect, that, f"{before.status} {value(before)}", f"{after.status} {value(after)}")
+        if before.status is not after.status:
+            effect = Effect.BETTER if after.status is Status.PASS else Effect.WORSE
+            yield SeriesFinding(effect, that, f"{before.status} {value(before)}", f"{after.status} {value(after)}")
 
 
 def _loads(found: Sequence[Difference]) -> Iterator[SeriesFinding]:

@@ -37,8 +37,8 @@ from lab.base.reading import read_regular, real
 from lab.base.record import ABSENT, ROUTED, BootRecord
 from lab.kernels.model import Kernel
 
-SCHEMA = 2
-_READABLE = (1, SCHEMA)
+SCHEMA = 3
+_READABLE = (1, 2, SCHEMA)
 LATEST = "latest"
 LEAST_SPACE = 64 << 20
 """Free bytes required before a run starts: room for its artefacts."""
@@ -134,8 +134,14 @@ class RunFacts:
     beside: KernelFacts | None = None
 
     def repeats(self, other: "RunFacts") -> bool:
-        """Whether both runs plan the same boots, whatever command asked for them and when."""
-        return replace(self, run_id="", started="", command=()) == replace(other, run_id="", started="", command=())
+        """Whether both runs plan the same boots, whatever command and version asked for them and when."""
+        return self._planned() == other._planned()
+
+    def _planned(self) -> "RunFacts":
+        base, beside = (kernel and replace(kernel, build="") for kernel in (self.base, self.beside))
+        kernel = replace(self.kernel, build="")
+        unasked = replace(self, run_id="", started="", command=(), schema=SCHEMA)
+        return replace(unasked, kernel=kernel, base=base, beside=beside)
 
 
 @dataclass(frozen=True)
@@ -269,7 +275,7 @@ def load_run(path: Path) -> RunFolder:
             f"{path} has run schema {plain_facts.get('schema')}; this version reads up to {SCHEMA}",
             remedy="use the version of blklab that wrote it",
         )
-    # Schema 1 has no checksums; all else is the same.
+    # Schema 1 has no checksums, 2 no ``build`` of a kernel; all else is the same.
     plain_facts.pop(CHECKSUMS, None)
     try:
         facts, scenario = from_plain(RunFacts, plain_facts), from_plain(Scenario, plain_scenario)

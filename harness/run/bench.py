@@ -5,16 +5,15 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
 from harness.base.files import held_one
 from harness.record.judging import Altered, Run, judge_run
-from harness.record.store import PlannedCell, RunFacts, RunFolder, Store, load_run
-from harness.run.boots import Boots, Lanes, Turns, adopt, recorded
+from harness.record.store import PlannedCell, RunFolder, Store, load_run
+from harness.run.boots import Boots, Lanes, Side, Turns, adopt, recorded
 from harness.run.events import Listener, RunStarted, nobody
 from harness.run.plan import PlannedRun, Request, plan_run
-from harness.scenario.model import Scenario
 from lab.base import host
 from lab.base.errors import LabBroken, Misuse
 from lab.base.units import show_size
@@ -34,15 +33,21 @@ def turns_of_host(at_once: int = 0) -> Turns:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """The folder of a run, and that of the BASE kernel whose rounds alternate with it."""
+class Folders:
+    """The folder of a run, and that of the BASE kernel whose rounds alternate with it, None without one."""
 
-    base: RunFolder
     run: RunFolder
+    base: RunFolder | None = None
+
+    @property
+    def both(self) -> tuple[RunFolder, ...]:
+        return (self.run, self.base) if self.base else (self.run,)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        with self.base.held(), self.run.held():
+        with ExitStack() as stack:
+            for folder in reversed(self.both):
+                stack.enter_context(folder.held())
             yield
 
 
@@ -62,41 +67,25 @@ class Bench:
 
     def run(self, request: Request | PlannedRun) -> Run:
         """A new run, or an interrupted one of the same boots that is completed."""
-        return self._carry_out(self.plan(request), adopting=False)
+        (run,) = self._carry_out(self.plan(request))
+        return run
 
     def run_beside(self, base: Request, request: Request) -> tuple[Run, Run]:
         """Runs of the BASE kernel and of that of ``request`` in which rounds of both alternate, or an interrupted pair.
 
         The stopping rule of the second one ends both.
         """
-        started, old, new = time.monotonic(), self.plan(base), self.plan(request)
-        old = replace(old, facts=replace(old.facts, beside=new.facts.kernel))
-        for plan in (old, new):
-            _check_memory(plan, self.turns.lanes.memory)
-        self.store.check()
-        scenario = request.scenario
-
-        def made() -> Pair:
-            first = self.store.new_run(scenario, old.facts)
-            return Pair(first, self.store.new_run(scenario, replace(new.facts, baseline=first.facts.run_id)))
-
-        with held_one(self._interrupted_pair(old.facts, new.facts), made) as pair, self.watch() as listener:
-            run, waiting = self._boots(new, pair.run, listener, self.turns)
-            other, others = self._boots(old, pair.base, listener, self.turns, made=len(waiting))
-            listener(RunStarted(scenario.name, request.kernel.release, len(waiting) + len(others), 1))
-            verdict = new.boots.make(run, waiting, (other, others))
-            unfinished, elapsed = new.boots.repeatable(verdict), time.monotonic() - started
-            verdicts = judge_run(pair.base), verdict
-            for folder, own in zip((pair.base, pair.run), verdicts, strict=True):
-                if not unfinished:
-                    folder.finish(own, elapsed=elapsed)
-        resumed = sum(not cell.skip for cell in pair.run.facts.cells) - len(waiting)
-        return Run(pair.base, verdicts[0], elapsed), Run(pair.run, verdict, elapsed, resumed, unfinished)
+        old, new = self.plan(base), self.plan(request)
+        run, other = self._carry_out(new, replace(old, facts=replace(old.facts, beside=new.facts.kernel)))
+        return other, run
 
     def measure(self, request: Request | PlannedRun) -> Run:
         """The newest earlier run with the same boots, else a new one with equal boots of other runs."""
         plan = self.plan(request)
-        return self.earlier(plan) or self._carry_out(plan, adopting=True)
+        if earlier := self.earlier(plan):
+            return earlier
+        (run,) = self._carry_out(plan, adopting=True)
+        return run
 
     def plan(self, request: Request | PlannedRun) -> PlannedRun:
         """What ``run`` would boot."""
@@ -123,57 +112,69 @@ class Bench:
                     return Run(folder, judge_run(folder), 0.0, earlier=True)
         return None
 
-    def _carry_out(self, plan: PlannedRun, *, adopting: bool) -> Run:
-        """Make every boot of the plan that has no record yet, and judge.
+    def _carry_out(self, plan: PlannedRun, base: PlannedRun | None = None, *, adopting: bool = False) -> list[Run]:
+        """Make every boot of the plan, and of ``base`` beside it, that has no record yet, and judge.
 
         Raises LabBroken, before anything is booted, when a guest does not fit into the host's memory, and what boots
         raise, after the other boots were stopped.
         """
-        started = time.monotonic()
+        started, scenario = time.monotonic(), plan.request.scenario
+        plans = [plan, base] if base else [plan]
         turns = self.turns if plan.timing.alone else self.cluster or self.turns
-        _check_memory(plan, turns.lanes.memory)
+        for each in plans:
+            _check_memory(each, turns.lanes.memory)
         self.store.check()
+        with self._folders(plan, base) as folders, self.watch() as listener:
+            sides = list[Side]()
+            for each, folder in zip(plans, folders.both, strict=True):
+                waiting = self._waiting(each, folder, adopting=adopting)
+                made = sum(len(cells) for _, cells in sides)
+                sides.append((Boots(self.lab, scenario, folder, each.jobs, listener, turns, made=made), waiting))
+            (boots, first), *others = sides
+            boots_left = sum(len(cells) for _, cells in sides)
+            listener(RunStarted(scenario.name, plan.request.kernel.release, boots_left, boots.at_once(first)))
+            verdict = plan.boots.make(boots, first, *others)
+            elapsed, unfinished = time.monotonic() - started, plan.boots.repeatable(verdict)
+            runs = []
+            for folder, (_, cells) in zip(folders.both, sides, strict=True):
+                own = verdict if folder is folders.run else judge_run(folder)
+                resumed = sum(not cell.skip for cell in folder.facts.cells) - len(cells)
+                runs.append(Run(folder, own, elapsed, resumed, unfinished))
+            for run in reversed(runs if not unfinished else ()):
+                run.folder.finish(run.verdict, elapsed=elapsed)
+        return runs
+
+    def _waiting(self, plan: PlannedRun, folder: RunFolder, *, adopting: bool) -> list[PlannedCell]:
+        """The boots without a record yet; with ``adopting``, those that no other run has made either."""
+        jobs = plan.jobs
+        waiting = [cell for cell in folder.facts.cells if not cell.skip and not recorded(folder, cell, jobs)]
+        if adopting and plan.timing.exact and not plan.request.verify:
+            return [cell for cell in waiting if not adopt(self.store, folder, cell, jobs[cell.arm, cell.seed])]
+        return waiting
+
+    def _folders(self, plan: PlannedRun, base: PlannedRun | None) -> AbstractContextManager[Folders]:
+        """Those of an interrupted run of the same boots, else new ones; locked until the context ends."""
+        return held_one(self._interrupted(plan, base), lambda: self._new(plan, base))
+
+    def _new(self, plan: PlannedRun, base: PlannedRun | None) -> Folders:
         scenario = plan.request.scenario
-        with self._folder(plan.facts, scenario) as folder, self.watch() as listener:
-            boots, waiting = self._boots(plan, folder, listener, turns)
-            if adopting and plan.timing.exact and not plan.request.verify:
-                jobs = plan.jobs
-                waiting = [cell for cell in waiting if not adopt(self.store, folder, cell, jobs[cell.arm, cell.seed])]
-            resumed = sum(not cell.skip for cell in folder.facts.cells) - len(waiting)
-            listener(RunStarted(scenario.name, plan.request.kernel.release, len(waiting), boots.at_once(waiting)))
-            verdict = plan.boots.make(boots, waiting)
-            elapsed = time.monotonic() - started
-            unfinished = plan.boots.repeatable(verdict)
-            if not unfinished:
-                folder.finish(verdict, elapsed=elapsed)
-        return Run(folder, verdict, elapsed, resumed, unfinished)
+        if base is None:
+            return Folders(self.store.new_run(scenario, plan.facts))
+        other = self.store.new_run(scenario, base.facts)
+        return Folders(self.store.new_run(scenario, replace(plan.facts, baseline=other.facts.run_id)), other)
 
-    def _boots(
-        self, plan: PlannedRun, folder: RunFolder, listener: Listener, turns: Turns, made: int = 0
-    ) -> tuple[Boots, list[PlannedCell]]:
-        """The boots of a run, and those without a record yet."""
-        waiting = [cell for cell in folder.facts.cells if not cell.skip and not recorded(folder, cell, plan.jobs)]
-        return Boots(self.lab, plan.request.scenario, folder, plan.jobs, listener, turns, made=made), waiting
-
-    def _folder(self, facts: RunFacts, scenario: Scenario) -> AbstractContextManager[RunFolder]:
-        """The folder of an interrupted run of the same boots, else a new one; locked until the context ends."""
-        return held_one(self._interrupted(facts, scenario), lambda: self.store.new_run(scenario, facts))
-
-    def _interrupted(self, facts: RunFacts, scenario: Scenario) -> Iterator[RunFolder]:
-        for path in reversed(self.store.unfinished(scenario.name)):
+    def _interrupted(self, plan: PlannedRun, base: PlannedRun | None) -> Iterator[Folders]:
+        for path in reversed(self.store.unfinished(plan.request.scenario.name)):
             # Misuse: damaged or of another version. It is not resumed.
             with suppress(Misuse):
-                folder = load_run(path)
-                if facts.repeats(folder.facts):
-                    yield folder
-
-    def _interrupted_pair(self, base: RunFacts, facts: RunFacts) -> Iterator[Pair]:
-        for path in reversed(self.store.unfinished(facts.scenario)):
-            with suppress(Misuse):
-                run = load_run(path)
-                other = load_run(path.parent / run.facts.baseline)
-                if replace(facts, baseline=run.facts.baseline).repeats(run.facts) and base.repeats(other.facts):
-                    yield Pair(other, run)
+                run, wanted, other = load_run(path), plan.facts, None
+                if base is not None:
+                    other, wanted = (
+                        load_run(path.parent / run.facts.baseline),
+                        replace(wanted, baseline=run.facts.baseline),
+                    )
+                if wanted.repeats(run.facts) and (base is None or other is None or base.facts.repeats(other.facts)):
+                    yield Folders(run, other)
 
 
 def _check_memory(plan: PlannedRun, available: int) -> None:

@@ -2,7 +2,8 @@
 """Which run folder a request works in, and what a boot that could not be set up says of its cell."""
 
 import json
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -10,8 +11,10 @@ from typing import Any, cast
 import pytest
 
 from harness.record.judging import judge_run
-from harness.record.store import BOOT, RunFacts, RunFolder, Store, planned, read_boot, save_boot
+from harness.record.store import BOOT, SCHEMA, RunFacts, RunFolder, Store, planned, read_boot, save_boot
 from harness.run.bench import Bench
+from harness.run.boots import EveryBoot
+from harness.run.plan import PlannedRun, Request
 from harness.scenario.model import Arm, Scenario, Status
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import Misuse
@@ -36,8 +39,11 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "results")
 
 
-def folder(store: Store, facts: RunFacts, sound: Scenario) -> AbstractContextManager[RunFolder]:
-    return Bench(cast(Any, None), store)._folder(facts, sound)
+@contextmanager
+def folder(store: Store, facts: RunFacts, sound: Scenario) -> Iterator[RunFolder]:
+    plan = PlannedRun(Request(sound, cast(Any, None)), facts, {}, EveryBoot())
+    with Bench(cast(Any, None), store)._folders(plan, None) as folders:
+        yield folders.run
 
 
 def test_an_unfinished_run_of_the_same_facts_is_taken_up(store: Store, sound: Scenario, wanted: RunFacts) -> None:
@@ -45,6 +51,10 @@ def test_an_unfinished_run_of_the_same_facts_is_taken_up(store: Store, sound: Sc
         pass
     with folder(store, replace(wanted, command=("another", "way")), sound) as second:
         assert second.path == first.path
+    # Earlier versions did not record how a kernel was built.
+    built = replace(wanted, schema=SCHEMA + 1, kernel=replace(wanted.kernel, build="recipe"))
+    with folder(store, built, sound) as third:
+        assert third.path == first.path
 
 
 def test_the_newest_of_several_is(store: Store, sound: Scenario, wanted: RunFacts) -> None:
@@ -110,7 +120,12 @@ def test_a_study_takes_equal_boots_of_other_runs_and_a_run_makes_its_own(
     seen: list[bool] = []
     monkeypatch.setattr(Bench, "plan", lambda *_: None)
     monkeypatch.setattr(Bench, "earlier", lambda *_: None)
-    monkeypatch.setattr(Bench, "_carry_out", lambda *_, adopting: seen.append(adopting))
+
+    def carry_out(*_: object, adopting: bool = False) -> list[None]:
+        seen.append(adopting)
+        return [None]
+
+    monkeypatch.setattr(Bench, "_carry_out", carry_out)
     getattr(Bench(cast(Any, None), store), way)(None)
     assert seen == [adopting]
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.bisect.driver import Bisection
-from harness.bisect.finding import Finding
+from harness.bisect.finding import Finding, conclusion, mail, margins
 from harness.bisect.notebook import ClaimSeen, CommitWord, Observation, Question, State, load_state
-from harness.bisect.report import conclusion, mail, margins
 from harness.bisect.repository import Repository
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines

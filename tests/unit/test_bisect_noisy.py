@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.bisect.finding import PARENT
+from harness.bisect.finding import PARENT, conclusion, mail
 from harness.bisect.noisy import NoisyBisection
 from harness.bisect.notebook import ClaimSeen, CommitWord, Notebook, Observation, State, load_state
-from harness.bisect.report import conclusion, mail
 from harness.bisect.repository import Repository
 from lab.base.errors import CannotJudge
 from tests.unit.analysis_samples import scenario

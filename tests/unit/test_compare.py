@@ -19,7 +19,7 @@ from harness.patch.report import summary
 from harness.record.pairing import pairs, side
 from harness.record.store import load_run
 from harness.report.format import percent
-from harness.report.terminal.comparison import Compared, print_comparison
+from harness.report.terminal.grid import Compared, print_comparison
 from harness.scenario.model import Scenario
 from harness.studies.calibration import TOLERANCE
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse

@@ -15,7 +15,7 @@ from harness.grid.measure import dealt, read_shard
 from harness.judge.cells import matrix_status
 from harness.record.grid import Grid, GridCell, grids, load_grid, new_grid, same_request, with_cell
 from harness.record.store import KernelFacts
-from harness.report.terminal.matrix import print_matrix
+from harness.report.terminal.grid import print_matrix
 from harness.report.terminal.progress import Tally, progress
 from harness.run.events import CellDecided, CellFinished, CellPhase, CellStarted, MatrixStarted, OfCell, RunStarted
 from harness.scenario.model import Status

@@ -12,10 +12,9 @@ import pytest
 from harness.cli import main
 from harness.commands import patch as command
 from harness.limits.entries import load_scenario
-from harness.patch.base_mail import base_mail
 from harness.patch.coverage import Coverage
 from harness.patch.judgement import Effect, Outcomes, SeriesFinding, outcomes
-from harness.patch.report import LINES, exit_code, reply, summary, verdict_line
+from harness.patch.report import LINES, base_mail, exit_code, reply, summary, verdict_line
 from harness.patch.series import Branch, read_series
 from harness.patch.study import MeasuredSeries, SeriesKernel, Study
 from harness.record.store import RunFolder
@@ -168,7 +167,7 @@ def test_a_load_that_gets_less_is_worse_and_one_that_gets_more_is_better(tmp_pat
 
 def test_a_boot_that_is_lost_has_the_line_of_the_patch(tmp_path: Path) -> None:
     found = outcomes(run_of(tmp_path, [95.0]), run_of(tmp_path, [95.0], day=2))
-    lost = SeriesFinding(Effect.WORSE, "arm none, seed 1", "boots", "oops: checked")
+    lost = SeriesFinding(Effect.WORSE, "arm none, seed 1", "boots", "oops: checked", boot_lost=True)
     slower = SeriesFinding(Effect.WORSE, "none.together: IOPS of victim", "95", "80")
     one = compared(replace(found, findings=(lost, slower)))
     _, *lines = summary(replace(one, series=replace(one.series, place="series.mbox:7")))
@@ -191,7 +190,7 @@ def test_a_reply_is_a_mail_of_forty_lines(tmp_path: Path, tree: Path) -> None:
 
 def test_two_kernels_as_a_mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both origins, what their configurations differ in, the claims and figures, and the command that repeats it."""
-    monkeypatch.setattr("harness.patch.base_mail.profiled", lambda *_: None)
+    monkeypatch.setattr("harness.patch.report.profiled", lambda *_: None)
     runs = run_of(tmp_path, [95.0, 96.0]), run_of(tmp_path, [80.0, 82.0], day=2, release="6.12.0-1-amd64")
     old = replace(built(), release="6.1.0", origin="Debian bookworm, linux-image 6.1", config={"CONFIG_HZ": "250"})
     new = replace(built(), release="6.12.0", origin="Debian trixie, linux-image 6.12", config={"CONFIG_HZ": "1000"})

@@ -24,7 +24,7 @@ from harness.patch.judgement import Effect, outcomes
 from harness.record.judging import compare_runs, differences
 from harness.record.pairing import pairs, side
 from harness.report.claims import claim_text
-from harness.report.terminal.comparison import Compared, print_comparison
+from harness.report.terminal.grid import Compared, print_comparison
 from harness.scenario.load import LAYOUT_WORD
 from harness.scenario.model import Bound, Scenario, Status
 from harness.scenario.timing import Clock

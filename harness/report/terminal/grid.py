@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Two sides, figure by figure, as the kernel test robot prints them: value, %change, value, name."""
+"""On the terminal: statuses of scenario x kernel, and two sides figure by figure, as the kernel test robot prints them:
+value, %change, value, name."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -12,8 +14,11 @@ from harness import fitted
 from harness.judge.cells import Ensemble
 from harness.judge.difference import Difference, Mark
 from harness.judge.thresholds import LARGE
-from harness.report.format import LEGEND, MARKS, figure, limits, percent, plural
+from harness.record.grid import Grid, GridCell
+from harness.record.store import KernelFacts
+from harness.report.format import LEGEND, MARKS, STYLES, figure, limits, percent, plural
 from harness.report.terminal.printing import figures, plain_table, print_wide, trimmed
+from harness.scenario.model import Status
 
 _STYLES = {Mark.MARKED: "bold", Mark.REAL: "", Mark.NONE: "dim", Mark.UNKNOWN: "dim"}
 _SINGLE = f"one seed a side: a figure differs if it is more than {fitted.SINGLE:g} times the other (virtual clock only)"
@@ -112,3 +117,52 @@ def counted(changes: Sequence[Difference]) -> str:
         large = f"above their thresholds, {real} below"
     said = f"{plural(len(marks), 'figure')}: {marked} with a difference {large}"
     return said + (f", {unknown} undecided" if unknown else "")
+
+
+_NOT_DECIDED = "-"
+
+
+def print_matrix(console: Console, grid: Grid) -> None:
+    """The table, the reasons, and how the whole rolls up."""
+    print_wide(console, _statuses(grid))
+    named = columns(grid)
+    for cell in grid.own:
+        if cell.status is not Status.PASS:
+            console.print(_why(cell, named[cell.kernel]), soft_wrap=True)
+    counted = {status: sum(cell.status is status for cell in grid.own) for status in Status}
+    shown = ", ".join(f"{count} {status}" for status, count in counted.items() if count)
+    line = Text(f"\n{plural(len(grid.own), 'cell')}: {shown}; ")
+    line.append(str(grid.status), STYLES[grid.status]).append(f", exit {grid.exit_code}")
+    console.print(line, soft_wrap=True)
+
+
+def columns(grid: Grid) -> Mapping[KernelFacts, str]:
+    """What each kernel is called above its column: its release, or its spec where several have that release."""
+    released = Counter(kernel.release for kernel in grid.kernels)
+    return {
+        kernel: kernel.release if kernel.release and released[kernel.release] == 1 else kernel.spec
+        for kernel in grid.kernels
+    }
+
+
+def _statuses(grid: Grid) -> Table:
+    table = plain_table("scenario", *columns(grid).values())
+    cells = grid.at()
+    for scenario in grid.scenarios:
+        row = [cells.get((scenario, kernel)) for kernel in grid.kernels]
+        table.add_row(Text(scenario), *(_mark(cell) for cell in row))
+    return table
+
+
+def _mark(cell: GridCell | None) -> Text:
+    if cell is None or cell.status is None:
+        return Text(_NOT_DECIDED, "dim")
+    return Text(str(cell.status), STYLES[cell.status])
+
+
+def _why(cell: GridCell, kernel: str) -> Text:
+    status = cell.status or Status.MISS
+    line = Text("  ").append(f"{status}", STYLES[status])
+    line.append(f"  {cell.scenario} on {kernel}")
+    line.append(f": {cell.reason or 'not decided'}")
+    return line.append(f"  ({cell.run})" if cell.run else "", "dim")
