@@ -2,8 +2,9 @@
 """Topologies from YAML: by name from the catalogue, by path, or inline in a scenario."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -77,39 +78,48 @@ def find_topology(ref: str, *, near: Path) -> Path:
 
 
 Rows = Mapping[str, Row]
+_SECTIONS = ("links", "disks", "enclosures", "hbas", "luns", "stacks")
 
 
 def _read(row: Row, name: str, source: str, *, in_catalogue: bool = False) -> Topology | None:
     problems = row.problems
     before = problems.count
-    memory, scale = row.get("memory"), row.get("scale")
-    sections = ("links", "disks", "enclosures", "hbas", "luns", "stacks")
-    link_rows, disk_rows, box_rows, hba_rows, lun_rows, stack_rows = (row.get(key, {}) for key in sections)
-    links = {key: _link(key, each, scale) for key, each in link_rows.items()}
-    disks = _parts(disk_rows, lambda key, each: _disk(key, each, links, scale))
-    boxes = _parts(box_rows, lambda key, each: _box(key, each, disk_rows, links))
-    hbas = _parts(hba_rows, lambda key, each: _hba(key, each, links))
-    luns = _parts(lun_rows, lambda key, each: _lun(key, each, disk_rows, hba_rows, links))
-    _check_use(lun_rows, disk_rows, hba_rows)
-    _check_boxes(boxes, box_rows)
-    users = (*disk_rows.values(), *box_rows.values(), *hba_rows.values(), *lun_rows.values())
-    for key in set(links) - {link for user in users for link in user.get("links", ())}:
-        remedy = "remove it, or list it under links of a disk, LUN, HBA or enclosure"
-        link_rows[key].add("", f"link {key}: nothing uses it", remedy, symptom=True)
-    title, name, words = row.get("title"), row.get("topology", name), row.get("kernel_words", "")
+    scale, rows = row.get("scale"), {key: row.get(key, {}) for key in _SECTIONS}
+    for section, parts in rows.items():
+        _check_references(section.removesuffix("s"), parts, rows)
+    links = {key: _link(key, part, scale) for key, part in rows["links"].items()}
+    disks = _parts(rows["disks"], lambda key, part: _disk(key, part, scale))
+    boxes = _parts(rows["enclosures"], lambda key, part: part.build(Enclosure, name=key))
+    hbas = _parts(rows["hbas"], _hba)
+    luns = _parts(rows["luns"], lambda key, part: part.build(Lun, name=key))
+    _check_use(rows)
+    _check_boxes(boxes, rows["enclosures"])
     origins = read_origins(row, complete=in_catalogue)
     if not row.sound or problems.count > before:
         return None
     vm, queue = ({key: str(value) for key, value in row.get(part, {}).items()} for part in ("vm", "queue"))
-    topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins, vm, queue)
-    processors = row.get("machine") or Processors()
-    topology = replace(topology, kernel_words=tuple(words.split()), processors=processors)
-    topology = read_stacks(topology, stack_rows, lun_rows)
-    places = {"disk": disk_rows, "hba": hba_rows, "lun": lun_rows, "stack": stack_rows}
+    topology = Topology(
+        row.get("topology", name),
+        row.get("title"),
+        row.get("memory"),
+        hbas,
+        disks,
+        luns,
+        source,
+        links,
+        boxes,
+        scale=scale,
+        origins=origins,
+        vm=vm,
+        queue=queue,
+        kernel_words=tuple(row.get("kernel_words", "").split()),
+        processors=row.get("machine") or Processors(),
+    )
+    topology = read_stacks(topology, rows["stacks"])
     if problems.count > before:
         return None
     for refusal in refusals(topology, any_clock=True):
-        places[refusal.kind][refusal.name].add("", str(refusal))
+        rows[f"{refusal.kind}s"][refusal.name].add("", str(refusal))
     return topology if problems.count == before else None
 
 
@@ -128,10 +138,10 @@ def _link(name: str, row: Row, scale: int) -> Link:
     return Link(name, max(1, rate * row.get("efficiency") // 100 // scale), row.get("cost") * scale, what)
 
 
-def _disk(name: str, row: Row, links: Iterable[str], scale: int) -> Disk | None:
+def _disk(name: str, row: Row, scale: int) -> Disk | None:
     if ("rate" in row.node.entries) == ("service" in row.node.entries):
         row.add("", f"disk {name}: expected either rate or service", "write one of the two")
-    disk = row.build(Disk, name=name, links=_references(f"disk {name}", row, "links", links))
+    disk = row.build(Disk, name=name)
     if disk is None:
         return None
     starts = [0, *(zone.start for zone in disk.zones)]
@@ -142,43 +152,45 @@ def _disk(name: str, row: Row, links: Iterable[str], scale: int) -> Disk | None:
     return replace(disk, zones=zones, **times)
 
 
-def _box(name: str, row: Row, disks: Iterable[str], links: Iterable[str]) -> Enclosure | None:
-    members = _references(f"enclosure {name}", row, "disks", disks)
-    return row.build(Enclosure, name=name, disks=members, links=_references(f"enclosure {name}", row, "links", links))
+def _hba(name: str, row: Row) -> Hba | None:
+    return row.build(Hba, name=name, cmd_per_lun=row.get("cmd_per_lun") or row.get("can_queue"))
 
 
-def _references(label: str, row: Row, key: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The names in a list, of links or of disks; unknown and repeated ones are reported."""
-    listed, what = row.get(key, ()), key.removesuffix("s")
-    for name in dict.fromkeys(listed):
-        if name not in known:
-            remedy = f"known: {names(known)}" if known else f"add it under {key}"
-            row.add(key, f"{label}: no {what} {name}{nearest(name, known)}", remedy)
-        elif listed.count(name) > 1:
-            row.add(key, f"{label}: {what} {name} is listed twice")
-    return tuple(listed)
+_REFERENCES = {"links": ("links", "link"), "disks": ("disks", "disk"), "hba": ("hbas", "HBA")}
+"""Keys of a part that name others: their section, and what they are."""
 
 
-def _hba(name: str, row: Row, links: Iterable[str]) -> Hba | None:
-    cmd_per_lun = row.get("cmd_per_lun") or row.get("can_queue")
-    return row.build(Hba, name=name, cmd_per_lun=cmd_per_lun, links=_references(f"hba {name}", row, "links", links))
+def _check_references(kind: str, parts: Rows, sections: Mapping[str, Rows]) -> None:
+    """Report names that are unknown or listed twice."""
+    for (name, row), (key, (section, what)) in product(parts.items(), _REFERENCES.items()):
+        value, known = row.get(key, ()), sections[section]
+        listed = (value,) if isinstance(value, str) else value
+        for other in dict.fromkeys(listed):
+            if other not in known:
+                remedy = f"known: {names(known)}" if known else f"add it under {section}"
+                row.add(key, f"{kind} {name}: no {what} {other}{nearest(other, known)}", remedy)
+            elif listed.count(other) > 1:
+                row.add(key, f"{kind} {name}: {what} {other} is listed twice")
 
 
-def _lun(name: str, row: Row, disks: Iterable[str], hbas: Iterable[str], links: Iterable[str]) -> Lun | None:
-    hba = row.get("hba")
-    if hba is not None and hba not in hbas:
-        row.add("hba", f"lun {name}: no HBA {hba}{nearest(hba, hbas)}", f"known: {names(hbas)}")
-    members = _references(f"lun {name}", row, "disks", disks)
-    return row.build(Lun, name=name, disks=members or None, links=_references(f"lun {name}", row, "links", links))
+def _check_use(sections: Mapping[str, Rows]) -> None:
+    """Report disks, HBAs and links that nothing uses."""
+    luns = sections["luns"].values()
+    used = {
+        "disks": {name for row in luns for name in row.get("disks", ())},
+        "hbas": {row.get("hba") for row in luns},
+        "links": {link for parts in sections.values() for row in parts.values() for link in row.get("links", ())},
+    }
+    for section, (kind, user, remedy) in _USERS.items():
+        for name in sections[section].keys() - used[section]:
+            sections[section][name].add("", f"{kind} {name}: {user} uses it", f"remove it or {remedy}", symptom=True)
 
 
-def _check_use(luns: Rows, disks: Rows, hbas: Rows) -> None:
-    busy = {row.get("hba") for row in luns.values()}
-    shown = {name for row in luns.values() for name in row.get("disks", ())}
-    for kind, rows, used, remedy in (("disk", disks, shown, "list it"), ("hba", hbas, busy, "name it")):
-        for name in rows.keys() - used:
-            message, row = f"{kind} {name}: no LUN uses it", rows[name]
-            row.add("", message, f"remove it or {remedy} under luns", symptom=True)
+_USERS = {
+    "disks": ("disk", "no LUN", "list it under luns"),
+    "hbas": ("hba", "no LUN", "name it under luns"),
+    "links": ("link", "nothing", "list it under links of a disk, LUN, HBA or enclosure"),
+}
 
 
 def _check_boxes(boxes: Mapping[str, Enclosure], rows: Rows) -> None:
@@ -209,10 +221,10 @@ _MEMBERS: Mapping[StackKind, tuple[int, str]] = {
 _COMMON_KEYS = {"kind", "over", "queue"}
 
 
-def read_stacks(topology: Topology, rows: Mapping[str, Row], luns: Iterable[str]) -> Topology:
-    """The topology with its stacks; mistakes are reported at their rows. ``luns`` includes those with a mistake."""
-    stacks = {name: stack for name, row in rows.items() if (stack := _stack(name, row))}
-    known = {*luns, *rows}
+def read_stacks(topology: Topology, rows: Rows) -> Topology:
+    """The topology with its stacks; mistakes are reported at their rows."""
+    stacks = _parts(rows, _stack)
+    known = {*topology.luns, *rows}
     for name, stack in stacks.items():
         row = rows[name]
         if name in topology.luns or name in topology.disks:
