@@ -35,7 +35,7 @@ from harness.record.grid import (
 )
 from harness.record.judging import Run
 from harness.record.store import KernelFacts, Store
-from harness.report.claims import value
+from harness.report.claims import claim_text
 from harness.run.bench import Bench
 from harness.run.boots import Stopped
 from harness.run.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell
@@ -139,9 +139,7 @@ def _reasons(verdict: Verdict) -> Iterator[str]:
             yield f"arm {cell.arm}, seed {cell.seed}: {'; '.join(cell.reasons)}"
     for claim in verdict.claims:
         if claim.counts_as is verdict.status and not claim.optional:
-            measured = claim.judgement.ensemble is not None
-            shown = f"{value(claim.judgement)}, expected {claim.expect}" if measured else claim.judgement.reason
-            yield f"{claim.that}: {shown}"
+            yield f"{claim.that}: {claim_text(claim).result}"
     for control in verdict.controls:
         if control.judgement is not None and control.judgement.status is verdict.status:
             yield f"{control.that}: {control.judgement.reason}"

@@ -14,7 +14,8 @@ from harness.judge.verdict import Verdict
 from harness.record.grid import Grid, GridCell
 from harness.record.judging import Altered, Run, judge_run
 from harness.record.store import KernelFacts, RunFolder, Store, load_run
-from harness.report.format import figure, plural, severity
+from harness.report.claims import claim_text
+from harness.report.format import plural, severity
 from harness.report.html import Values
 from harness.scenario.model import Bound, Status
 from lab.base.errors import Misuse
@@ -230,9 +231,9 @@ def _cell(column: Column, entry: GridCell | None) -> Values:
     least, that = min(_margins(verdict), default=(None, ""))
     if broken:
         says = f"{len(broken)} of {len(counted)} {'fails' if len(broken) == 1 else 'fail'}"
-        first, ensemble = broken[0], broken[0].judgement.ensemble
-        shown = f"{figure(ensemble.median)}, expected {first.expect}" if ensemble else ""
-        detail = f"fails: {first.that}"
+        text = claim_text(broken[0])
+        shown = f"{text.figure}, {text.bound}" if broken[0].judgement.ensemble else ""
+        detail = f"fails: {broken[0].that}"
     else:
         says = f"{held} of {len(counted)} hold" if counted else ""
         says += f", {known} fails as known" if known == 1 else f", {known} fail as known" if known else ""

@@ -42,6 +42,11 @@ class ClaimText:
         return f"{self.wish} {self.entry.expect}"
 
     @property
+    def result(self) -> str:
+        """The value and the bound; why there is no value where nothing was measured."""
+        return f"{self.value}, {self.bound}" if self.value != NOT_MEASURED else self.reason
+
+    @property
     def measured(self) -> str:
         """The value and the ratio of figures that gave it."""
         prefix = "" if self.value == NOT_MEASURED else "measured "
