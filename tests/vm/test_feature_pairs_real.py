@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Every pair of features that the loader accepts boots, or names what this kernel lacks; none ends in ERROR."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.judge.cells import CellResult, measured, skipped
+from harness.run.plan import Request, plan_run
+from harness.scenario.model import Status
+from lab.base.errors import CannotJudge
+from lab.kernels.model import Kernel
+from lab.observers import counted, executed, profiled
+from lab.session import Lab, PreparedJob, prepare_job, run_job
+from tests.feature_pairs import Feature, Pair, rows
+
+pytestmark = [pytest.mark.network, pytest.mark.slow]
+Way = Callable[[Lab, Kernel, Pair], PreparedJob]
+
+
+def plainly(lab: Lab, kernel: Kernel, row: Pair) -> PreparedJob:
+    return counted(lab, prepare_job(lab, kernel, row.arm.topology, row.job))
+
+
+def traced(lab: Lab, kernel: Kernel, row: Pair) -> PreparedJob:
+    return counted(lab, prepare_job(lab, kernel, row.arm.topology, replace(row.job, trace=("block:*",))))
+
+
+def profile(lab: Lab, kernel: Kernel, row: Pair) -> PreparedJob:
+    prepared = prepare_job(lab, kernel, row.arm.topology, row.job)
+    return profiled(lab, prepared, row.arm.topology, row.job)[0]
+
+
+def functions(lab: Lab, kernel: Kernel, row: Pair) -> PreparedJob:
+    prepared = prepare_job(lab, kernel, row.arm.topology, row.job)
+    return plainly(lab, kernel, row) if prepared.processors.observed else executed(lab, prepared)
+
+
+WAYS: tuple[Way, ...] = (plainly, traced, profile, functions)
+
+
+def boot(lab: Lab, kernel: Kernel, row: Pair, folder: Path, way: Way = plainly) -> CellResult:
+    """What a run would say of the boot; SKIP with the reason where it is refused."""
+    assert row.scenario is not None
+    (cell,) = plan_run(lab, Request(row.scenario, kernel, seeds=1)).facts.cells
+    if cell.skip:
+        return skipped(cell.arm, cell.seed, cell.skip)
+    folder.mkdir(parents=True)
+    try:
+        record = run_job(lab, way(lab, kernel, row), folder)
+    except CannotJudge as refused:
+        return skipped(cell.arm, cell.seed, (refused.message,))
+    scenario = row.scenario
+    return measured(row.arm, 1, record, scenario.loads.values(), scenario.windows, release=kernel.release)
+
+
+def test_no_pair_of_features_ends_in_error(machine: tuple[Lab, Kernel], tmp_path: Path) -> None:
+    lab, kernel = machine
+    wrong = []
+
+    def lacking(alone: Pair) -> bool:
+        (feature, *_) = alone.chosen
+        result = boot(lab, kernel, alone, tmp_path / f"alone-{feature}".replace(" ", "-"))
+        if result.status not in (Status.PASS, Status.SKIP):
+            wrong.append(f"{alone}: {result.status}: {'; '.join(result.reasons)}")
+        return result.status is not Status.PASS
+
+    booted: Mapping[Way, set[Feature]] = {way: set() for way in WAYS}
+    for number, row in enumerate(rows(lacking)):
+        way = max(WAYS, key=lambda way: len(set(row.chosen) - booted[way]))
+        result = boot(lab, kernel, row, tmp_path / f"row-{number}", way)
+        booted[way].update(row.chosen)
+        if result.status is not Status.PASS and not (result.status is Status.SKIP and way is profile):
+            wrong.append(f"{row} ({way.__name__}): {result.status}: {'; '.join(result.reasons)}")
+    assert not wrong
