@@ -9,11 +9,11 @@ topology   topologies: model, catalogue, graph, limits
 kernels    from a spec to a kernel (resolve), its values (model, release, ranges), sources, mutants
 native     the C programs and libraries, built and cached
 session    prepare and run a boot; observers: plugins that count in it; symbols: where its kernel's functions are;
-           kit: repeat it without blklab; warm: snapshots of guests that wait for their job
+           kit: repeat it without blklab
 shell      a guest to log in to
 doctor     what this host offers and lacks
 guest      payload and steps only
-qemu       probe, clock and kvm only: what this host's QEMU is and can do
+qemu       probe and kvm only: what this host's QEMU is and can do
 realise    recipe, capability, hardware and inventory only: what a topology requires and what it shows
 
 Everything else is internal: packages, observe, and the rest of guest, qemu and realise. A contract of import-linter

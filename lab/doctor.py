@@ -16,7 +16,7 @@ from lab.guest import payload
 from lab.packages import lock, sources
 from lab.packages.store import read_pin
 from lab.packages.tools import HOST_TOOLS, is_cached
-from lab.qemu.clock import VirtualClock, WallClock
+from lab.qemu.argv import VirtualClock, WallClock
 from lab.qemu.kvm import Kvm, KvmState, prove_kvm
 from lab.qemu.probe import Qemu, find_qemu, qemu_is_own
 from lab.topology.load import catalogue

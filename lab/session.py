@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lab import kit, warm
+from lab import kit
 from lab.base import host
 from lab.base.cache import Cache
 from lab.base.contents import lasting_digest
@@ -30,8 +30,7 @@ from lab.observe import Observer
 from lab.packages import lock, tools
 from lab.packages.store import read_pin
 from lab.qemu import snapshot
-from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
-from lab.qemu.clock import Clock, VirtualClock
+from lab.qemu.argv import Clock, MachineSpec, VirtualClock, command_line, fingerprint_argv
 from lab.qemu.kvm import Accelerator, accelerator, doubt_of
 from lab.qemu.machine import Ending, Limits, run
 from lab.qemu.probe import Qemu, find_qemu, qemu_is_own
@@ -367,15 +366,15 @@ def _run_machine(
     observed, plugin = replace(spec, plugin=prepared.plugin.argv), prepared.plugin
     saved = None
     if prepared.clock.exact and not (lab.cold or plugin.from_start) and snapshot.DEVICE in lab.qemu.devices:
-        saved = warm.prepared_guest(lab.cache, prepared.fingerprint, spec, limits, abort)
+        saved = snapshot.prepared_guest(lab.cache, prepared.fingerprint, spec, limits, abort)
     if saved is not None:
         observer = Observer(phase_seen, doubt)
         try:
             with saved.state.open("rb") as state:
                 ending = run(snapshot.restored(observed), folder, observer, limits, abort, stdin=state.fileno())
-            warm.complete_console(saved, folder)
+            snapshot.complete_console(saved, folder)
         except (LabBroken, OSError):
-            warm.refuse(lab.cache, saved)
+            snapshot.refuse(lab.cache, saved)
         else:
             return observer, ending
     observer = Observer(phase_seen, doubt)

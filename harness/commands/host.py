@@ -23,7 +23,7 @@ from harness.studies.selftest import run_selftests
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, BlklabError, CannotJudge
 from lab.doctor import HostStatus, findings, show
 from lab.session import accelerator_for, unmet
-from lab.shell.enter import enter, virtme
+from lab.shell import enter, virtme
 from lab.topology.emulated import differences, emulated
 from lab.topology.limits import refusals
 from lab.topology.load import load_topology

@@ -18,8 +18,7 @@ from lab.base.contents import demand_intact
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import LabBroken
 from lab.base.reading import read_json
-from lab.qemu.argv import MachineSpec
-from lab.qemu.clock import Clock, WallClock
+from lab.qemu.argv import Clock, MachineSpec, WallClock
 from lab.qemu.machine import Channel, Ending, Limits, Note, Reason, run
 from lab.qemu.probe import OVERRIDE, Qemu
 

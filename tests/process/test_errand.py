@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.base.errors import BlklabError, KernelFailed, LabBroken
-from lab.shell.argv import ERR, OUT, REPORT
-from lab.shell.enter import run_errand, script
+from lab.shell import ERR, OUT, REPORT, run_errand, script
 from tests.unit.test_shell import SPEC
 
 PATIENCE = 60.0

@@ -20,7 +20,7 @@ PARENT = """\
 import sys
 from pathlib import Path
 from lab.qemu.argv import MachineSpec
-from lab.qemu.clock import WallClock
+from lab.qemu.argv import WallClock
 from lab.qemu.machine import Limits, run
 
 class Tell:

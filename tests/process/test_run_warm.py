@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from lab import warm
 from lab.base.cache import Cache
 from lab.qemu import snapshot
 from tests.process.fake_lab import CELLS, FakeLab
@@ -15,7 +14,7 @@ WARM = {"FAKE_DEVICES": snapshot.DEVICE}
 
 
 def saved(lab: FakeLab) -> list[Path]:
-    return [entry.path for entry in Cache(lab.folder / "cache").entries() if entry.kind == warm.KIND]
+    return [entry.path for entry in Cache(lab.folder / "cache").entries() if entry.kind == snapshot.KIND]
 
 
 def counts(lab: FakeLab) -> tuple[int, int, int]:

@@ -13,8 +13,7 @@ import pytest
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_MISUSE, LabBroken, Misuse
 from lab.qemu import kvm as module
-from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv, machine_argv
-from lab.qemu.clock import VirtualClock, WallClock
+from lab.qemu.argv import MachineSpec, VirtualClock, WallClock, command_line, fingerprint_argv, machine_argv
 from lab.qemu.kvm import Kvm, KvmState, accelerator, doubt_of, of, prove_kvm
 from lab.qemu.probe import Qemu, _kept_answers, find_qemu, parse_devices, parse_version
 from lab.realise.hardware import memory_words

@@ -8,10 +8,9 @@ import pytest
 
 from lab.base.errors import LabBroken
 from lab.guest.steps.device import Find, Module
-from lab.qemu.clock import WallClock
+from lab.qemu.argv import WallClock
 from lab.realise.hardware import Hardware
-from lab.shell.argv import ShellSpec, shell_argv
-from lab.shell.enter import naming_lines, sit_in
+from lab.shell import ShellSpec, naming_lines, shell_argv, sit_in
 from tests.unit.payload_samples import kernel
 
 SPEC = ShellSpec(

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lab import warm
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken
 from lab.qemu import snapshot
-from lab.qemu.argv import CONSOLE_FILE, MachineSpec
-from lab.qemu.clock import WallClock
+from lab.qemu.argv import CONSOLE_FILE, MachineSpec, WallClock
 from lab.qemu.machine import Limits
 
 SPEC = MachineSpec(Path("/opt/qemu"), (7, 2, 22), Path("/cache/vmlinux"), job="job.cpio")
@@ -43,21 +41,21 @@ def saving(monkeypatch: pytest.MonkeyPatch) -> Saving:
     return found
 
 
-def guest(cache: Cache, abort: threading.Event | None = None) -> warm.WarmGuest | None:
-    return warm.prepared_guest(cache, BOOT, SPEC, Limits(), abort)
+def guest(cache: Cache, abort: threading.Event | None = None) -> snapshot.WarmGuest | None:
+    return snapshot.prepared_guest(cache, BOOT, SPEC, Limits(), abort)
 
 
 def test_what_determines_the_state_of_a_guest_and_how_it_is_saved_names_its_snapshot(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    others = {name: warm.key_of({**BOOT, name: "another"}) for name in BOOT}
-    same = {name for name, key in others.items() if key == warm.key_of(BOOT)}
+    others = {name: snapshot.key_of({**BOOT, name: "another"}) for name in BOOT}
+    same = {name for name, key in others.items() if key == snapshot.key_of(BOOT)}
     # The command line of the kernel is part of that of QEMU; the rest comes with the job.
     assert same == {"job", "work", "cmdline", "scenario", "seed"}
     assert len(set(others.values())) == len(BOOT) - len(same) + 1
-    before = warm.key_of(BOOT)
+    before = snapshot.key_of(BOOT)
     monkeypatch.setattr(snapshot, "key_words", lambda: ("another",))
-    assert warm.key_of(BOOT) != before
+    assert snapshot.key_of(BOOT) != before
 
 
 def test_a_snapshot_is_taken_once(tmp_path: Path, saving: Saving) -> None:
@@ -66,7 +64,7 @@ def test_a_snapshot_is_taken_once(tmp_path: Path, saving: Saving) -> None:
     assert saving.taken == 1
     (only,) = found
     assert only is not None and only.state.read_bytes() == b"state"
-    assert [entry.kind for entry in Cache(tmp_path).entries()] == [warm.KIND]
+    assert [entry.kind for entry in Cache(tmp_path).entries()] == [snapshot.KIND]
 
 
 def test_one_that_fails_leaves_nothing_and_is_not_tried_again(tmp_path: Path, saving: Saving) -> None:
@@ -88,10 +86,10 @@ def test_one_that_was_aborted_is_tried_again(tmp_path: Path, saving: Saving) -> 
 
 
 def test_waiting_for_the_snapshot_of_another_process_is_aborted(tmp_path: Path, saving: Saving) -> None:
-    abort, key = threading.Event(), warm.key_of(BOOT)
+    abort, key = threading.Event(), snapshot.key_of(BOOT)
     # The lock that the process has which takes the snapshot.
-    with Cache(tmp_path).workspace(warm.KIND, key), ThreadPoolExecutor(1) as pool:
-        (tmp_path / warm.KIND / key).rmdir()
+    with Cache(tmp_path).workspace(snapshot.KIND, key), ThreadPoolExecutor(1) as pool:
+        (tmp_path / snapshot.KIND / key).rmdir()
         waiting = pool.submit(guest, Cache(tmp_path), abort)
         with pytest.raises(TimeoutError):
             waiting.result(0.3)
@@ -126,7 +124,7 @@ def test_the_console_is_complete(tmp_path: Path, saving: Saving) -> None:
     found = guest(Cache(tmp_path / "cache"))
     assert found is not None
     (tmp_path / CONSOLE_FILE).write_bytes(b"ready\n")
-    warm.complete_console(found, tmp_path)
+    snapshot.complete_console(found, tmp_path)
     assert (tmp_path / CONSOLE_FILE).read_bytes() == b"booting\nready\n"
 
 

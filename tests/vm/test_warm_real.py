@@ -12,11 +12,11 @@ from harness.base.plain import identity
 from harness.run.plan import guest_job
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Arm, Scenario
-from lab import warm
 from lab.base.digest import digest_file
 from lab.base.errors import BlklabError
 from lab.base.record import BootRecord, Outcome
 from lab.kernels.resolve import resolve
+from lab.qemu import snapshot
 from lab.qemu.argv import CONSOLE_FILE, RESULTS_FILE
 from lab.session import Lab, prepare_job, run_job, unmet
 from tests.vm.test_determinism import SMALL, busy_host
@@ -58,7 +58,8 @@ def same_bytes(lab: Lab, spec: str, scenario: Scenario, tmp_path: Path) -> BootR
     """Boot one cell, and go on from a snapshot. Return the record of the boot."""
     cold = boot(replace(lab, cold=True), spec, scenario, 1, tmp_path / "cold")
     first = boot(lab, spec, scenario, 1, tmp_path / "warm")
-    assert warm.key_of(cold.fingerprint) in {entry.key for entry in lab.cache.entries() if entry.kind == warm.KIND}
+    saved = {entry.key for entry in lab.cache.entries() if entry.kind == snapshot.KIND}
+    assert snapshot.key_of(cold.fingerprint) in saved
     assert_same(cold, first)
     assert first.wall["boot"] < cold.wall["boot"]
     return cold
