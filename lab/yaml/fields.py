@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Any, Protocol, TypeVar
 
 from lab.base.units import parse_rate, parse_size, parse_time, show_rate, show_size, show_time
-from lab.yaml.strict import Broken, Entry, Items, Map, Node, Problems, Scalar, describe, names, nearest, quoted
+from lab.yaml.strict import Broken, Entry, Items, Map, Node, Problems, Scalar, closest, describe, names, quoted
 
 T = TypeVar("T")
 
@@ -143,7 +143,8 @@ class Choice:
         text = _string(problems, label, node, wanted, "|".join(self.values))
         if text is None or text in self.values:
             return text and self.values[self.values.index(text)]
-        return _refuse(problems, label, node, wanted, nearest(text, self.values).removeprefix(", "))
+        close = closest(text, self.values)
+        return _refuse(problems, label, node, wanted, f"did you mean {close}?" if close else "")
 
 
 @dataclass(frozen=True)
@@ -266,14 +267,13 @@ class Record:
 
     def _check_keys(self, problems: Problems, label: str, node: Map) -> None:
         unknown = [key for key in node.entries if not self.field(key)]
-        guesses = [nearest(key, self.by_name) for key in unknown[:_GUESSED_KEYS]]
+        guesses = [closest(key, self.by_name) for key in unknown[:_GUESSED_KEYS]]
         known = f"known: {names(field.label or field.name for field in (*self.fields, *self.patterns))}"
         for key, guess in zip_longest(unknown, guesses):
-            remedy = known if guess == "" else ""
-            problems.add(node.entries[key].key.mark, f"{key}: unknown key{guess or ''}", remedy)
+            meant, remedy = f", did you mean {guess}?" if guess else "", known if guess == "" else ""
+            problems.add(node.entries[key].key.mark, f"{key}: unknown key{meant}", remedy)
         for field in self.fields:
-            is_meant = any(guess.endswith(f" {field.name}?") for guess in guesses)
-            if field.required and field.name not in node.entries and not is_meant:
+            if field.required and field.name not in node.entries and field.name not in guesses:
                 problems.add(node.mark, f"{label}: {field.name} is missing", field.says, symptom=bool(unknown))
 
     @cached_property

@@ -120,10 +120,14 @@ class Problems:
             raise InputErrors(self.found)
 
 
+def closest(word: str, known: Iterable[str]) -> str:
+    """The known word that is most similar; empty if none is."""
+    return next(iter(difflib.get_close_matches(word[:80], sorted(known), n=1)), "")
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """``, did you mean X?``, or nothing if no known word is similar."""
-    close = difflib.get_close_matches(word[:80], sorted(known), n=1)
-    return f", did you mean {close[0]}?" if close else ""
+    return f", did you mean {close}?" if (close := closest(word, known)) else ""
 
 
 def quoted(text: str) -> str:
