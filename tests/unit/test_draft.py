@@ -90,12 +90,7 @@ def test_examples_of_fio_keep_their_files_stages_and_notes(tmp_path: Path) -> No
     scenario = draft(EXAMPLES / "aio-read.fio", tmp_path)
     roles = scenario.loads["together"].roles
     assert {role.disks for role in roles.values()} == {("d0",)}
-    assert [role.options.get("offset", "0") for role in roles.values()] == [
-        "0",
-        "536870912",
-        "1073741824",
-        "1610612736",
-    ]
+    assert [int(role.options.get("offset", "0")) >> 20 for role in roles.values()] == [0, 512, 1024, 1536]
     assert [role.iodepth for role in roles.values()] == [4, 32, 8, 16]
     assert "together" not in draft(EXAMPLES / "ssd-test.fio", tmp_path).loads
     assert [one.stage for one in draft_jobs(read_jobs(EXAMPLES / "waitfor.fio"))] == [0, 1, 2, 3]
@@ -146,21 +141,9 @@ def test_mistakes_of_job_files_come_all_at_once_with_their_lines(tmp_path: Path)
         assert line in said
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("4k", 4096),
-        ("4K", 4096),
-        ("4kb", 4096),
-        ("4ki", 4000),
-        ("0x10", 16),
-        ("1m", 1 << 20),
-        ("512", 512),
-        ("2TiB", 2 * 10**12),
-    ],
-)
-def test_sizes_are_those_of_fio(text: str, value: int) -> None:
-    assert fio_size(text) == value
+def test_sizes_are_those_of_fio() -> None:
+    assert {fio_size(text) for text in ("4k", "4K", "4kb", "4096", "0x1000")} == {4096}
+    assert [fio_size(text) for text in ("4ki", "1m", "2TiB")] == [4000, 1 << 20, 2 * 10**12]
 
 
 def test_times_are_those_of_fio() -> None:
@@ -380,9 +363,7 @@ def test_jobs_that_allow_no_claim_become_a_scenario_that_only_measures(text: str
     comment = " ".join((tmp_path / "job.yaml").read_text().replace("\n#", "").split())
     assert why in comment and "the reported figures are left out" in comment
     # What does not wait for a disk makes no window longer.
-    assert {load.runtime for load in scenario.loads.values()} == (
-        {2 * 10**9} if "direct=1" not in text else {200 * 10**9}
-    )
+    assert {load.runtime for load in scenario.loads.values()} == {(200 if "direct=1" in text else 2) * 10**9}
     assert judge(scenario, _cells(scenario, 1.0)).status is Status.DONE
 
 
@@ -390,22 +371,11 @@ def test_jobs_that_allow_no_claim_become_a_scenario_that_only_measures(text: str
 
 
 def _cells(scenario: Scenario, value: float) -> list[CellResult]:
-    figures = {
-        (load.name, role, metric): value
-        for load in scenario.loads.values()
-        for role in load.roles
-        for metric in ("iops",)
-    }
+    """``value`` IOPS of each role, a ninth of them on slower disks."""
+    names = [(load.name, role, "iops") for load in scenario.loads.values() for role in load.roles]
     idle = {(load, "guest", "cpu.idle"): 0.9 for load in scenario.loads}
-    return [
-        CellResult(
-            arm,
-            1,
-            Status.PASS,
-            figures={key: one / (9 if arm == "slower" else 1) for key, one in figures.items()} | idle,
-        )
-        for arm in scenario.arms
-    ]
+    values = {arm: value / 9 if arm == "slower" else value for arm in scenario.arms}
+    return [CellResult(arm, 1, Status.PASS, figures=dict.fromkeys(names, iops) | idle) for arm, iops in values.items()]
 
 
 def test_drafts_decide_nothing_until_their_bounds_are_set(tmp_path: Path) -> None:

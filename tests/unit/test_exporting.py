@@ -93,21 +93,16 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(run: RunFolder, pipe: tuple[Path,
     assert path.is_fifo()
 
 
-@pytest.mark.parametrize("flag", ["-q", "--quiet"])
-def test_quiet_prints_one_line(run: RunFolder, capsys: pytest.CaptureFixture[str], flag: str) -> None:
-    assert main(["judge", str(run.path), flag]) == EXIT_PASS
-    (line,) = capsys.readouterr().out.splitlines()
+def test_quiet_prints_one_line_and_verbose_every_part(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = {}
+    for flag in ("", "-q", "--quiet", "-v", "--verbose"):
+        assert main(["judge", str(run.path), *filter(None, (flag,))]) == EXIT_PASS
+        printed[flag] = capsys.readouterr().out
+    assert (printed["--quiet"], printed["--verbose"]) == (printed["-q"], printed["-v"])
+    (line,) = printed["-q"].splitlines()
     assert line.startswith("PASS") and line.endswith("negative controls: 1 of 1 failed (exit 0)")
-
-
-@pytest.mark.parametrize("flag", ["-v", "--verbose"])
-def test_verbose_prints_every_part(run: RunFolder, capsys: pytest.CaptureFixture[str], flag: str) -> None:
-    assert main(["judge", str(run.path)]) == EXIT_PASS
-    short = capsys.readouterr().out
-    assert main(["judge", str(run.path), flag]) == EXIT_PASS
-    full = capsys.readouterr().out
     for section in ("\nHow\n", "arm red", "median and range"):
-        assert section in full and section not in short
+        assert section in printed["-v"] and section not in printed[""]
 
 
 def test_a_run_has_the_details_of_judge() -> None:
