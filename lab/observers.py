@@ -7,24 +7,21 @@ differs from an ordinary boot, and the digest of the results must be the same.
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lab import kit
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.units import silent
-from lab.guest.steps.device import Module
 from lab.guest.steps.load import RunLoad
 from lab.native import elf, programs
 from lab.native.programs import Plugin
 from lab.session import Job, Lab, PhaseSeen, PreparedJob, sampler_of
-from lab.symbols import LINES_FILE, Symbols, image_symbols, source_name, twin_symbols
+from lab.symbols import LINES_FILE, Symbols, image_symbols, twin_symbols
 from lab.topology.model import Topology
 
 _PATIENCE = 4
 """By how much longer an observed boot may take."""
-FIRST_MODULE = 0xFFFFFFFFC0000000  # Documentation/arch/x86/x86_64/mm.rst: module mapping space, with nokaslr
 _MARKER, _FIRST_TURN = "count_cpu", "become_prompt"
 """Functions of the sampler: called at both ends of a window, and before everything that it does in one."""
 _MARKER_BYTES = 8
@@ -177,26 +174,3 @@ def number_offset(symbols: Symbols) -> int:
     if (hot := symbols.address("pcpu_hot")) is not None:
         return hot + _IN_HOT
     raise CannotJudge("the kernel does not say where it keeps the number of a CPU", remedy="use one CPU")
-
-
-def loaded_modules(prepared: PreparedJob) -> frozenset[str]:
-    """The modules that the job loads, less those that are built in."""
-    wanted = {step.name.replace("-", "_") for step in prepared.steps if isinstance(step, Module)}
-    files = {path.name.partition(".")[0].replace("-", "_") for path in prepared.kernel.modules.rglob("*.ko*")}
-    return frozenset(wanted & files)
-
-
-def executed_functions(windows: Mapping[str, bytes], symbols: Symbols) -> Mapping[str, frozenset[str]]:
-    """The functions by load, of a job that is ``executed``; without symbols of modules, modules are left out.
-
-    A function that the compiler inlined into another counts as that one.
-    """
-    functions = symbols.functions
-    starts = [symbol.address for symbol in functions]
-    end = float("inf") if any(symbol.module for symbol in functions) else FIRST_MODULE
-
-    def names(text: str) -> frozenset[str]:
-        places = (bisect_right(starts, at) - 1 for line in text.splitlines() if (at := int(line, 16)) < end)
-        return frozenset(source_name(functions[place].name) for place in places if place >= 0)
-
-    return {load: names(data.decode()) for load, data in windows.items()}

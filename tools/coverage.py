@@ -3,7 +3,8 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,10 +21,37 @@ from harness.run.plan import Request, expand, guest_job
 from harness.scenario.model import Scenario
 from lab.base.errors import EXIT_PASS, CannotJudge
 from lab.base.record import Outcome
+from lab.guest.steps.device import Module
 from lab.kernels.packaged import DEFAULT
-from lab.observers import executed, executed_functions, loaded_modules
-from lab.symbols import image_symbols, twin_symbols
+from lab.observers import executed
+from lab.session import PreparedJob
+from lab.symbols import Symbols, image_symbols, source_name, twin_symbols
 from tools.command import tool
+
+FIRST_MODULE = 0xFFFFFFFFC0000000  # Documentation/arch/x86/x86_64/mm.rst: module mapping space, with nokaslr
+
+
+def loaded_modules(prepared: PreparedJob) -> frozenset[str]:
+    """The modules that the job loads, less those that are built in."""
+    wanted = {step.name.replace("-", "_") for step in prepared.steps if isinstance(step, Module)}
+    files = {path.name.partition(".")[0].replace("-", "_") for path in prepared.kernel.modules.rglob("*.ko*")}
+    return frozenset(wanted & files)
+
+
+def executed_functions(windows: Mapping[str, bytes], symbols: Symbols) -> Mapping[str, frozenset[str]]:
+    """The functions by load, of a job that is ``executed``; without symbols of modules, modules are left out.
+
+    A function that the compiler inlined into another counts as that one.
+    """
+    functions = symbols.functions
+    starts = [symbol.address for symbol in functions]
+    end = float("inf") if any(symbol.module for symbol in functions) else FIRST_MODULE
+
+    def names(text: str) -> frozenset[str]:
+        places = (bisect_right(starts, at) - 1 for line in text.splitlines() if (at := int(line, 16)) < end)
+        return frozenset(source_name(functions[place].name) for place in places if place >= 0)
+
+    return {load: names(data.decode()) for load, data in windows.items()}
 
 
 def observe(bench: Bench, request: Request) -> Loads:

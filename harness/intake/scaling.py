@@ -6,34 +6,15 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from harness import fitted
+from harness.limits.cost import cpu_seconds
 from harness.limits.limits import allowed
 from harness.scenario.model import Arm, Load, Role
 from lab.base.units import show_time
 from lab.topology.limits import crossings
-from lab.topology.model import Driver, Topology
+from lab.topology.model import Topology
 
-_NS = 1e9
 _MARGIN = 0.5
 """Part of the time that the idle guard leaves to the CPU which a draft plans to use."""
-
-
-@dataclass(frozen=True)
-class CpuCost:
-    """CPU time of a guest for one I/O and for each KiB of it, in ns of virtual time."""
-
-    request: int
-    kib: int
-
-
-COSTS = {
-    Driver.NULL_BLK: CpuCost(23_000, 0),
-    Driver.SCSI_DEBUG: CpuCost(25_000, 0),
-    Driver.TCM_LOOP: CpuCost(45_000, 180),
-    Driver.TCMU: CpuCost(70_000, 480),
-    Driver.NVMET_TCP: CpuCost(76_000, 1_110),
-}
-"""At least what 6.1 takes (tests/vm/test_draft_real.py), for null_blk and scsi_debug docs/results/findings.md: with an
-elevator, reads and writes of 4 and 256 KiB."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +37,9 @@ def demands(arm: Arm, loads: Iterable[Load]) -> Iterator[Demand]:
         rates = expected_rates(arm, load)
         iops = busy = 0.0
         for role in filter(waits, load.roles.values()):
-            rate = rates[role.name]
-            cost = COSTS[arm.topology.driver(role.disks[0])]
-            requests = rate / role.bs
+            requests = rates[role.name] / role.bs
             iops += requests
-            split = _pieces(arm.topology, role.disks[0], role.bs)
-            busy += requests * (cost.request * split + cost.kib * role.bs / 1024) / _NS
+            busy += requests * cpu_seconds(arm.topology, role)
         yield Demand(load.name, iops, busy)
 
 
@@ -79,14 +57,6 @@ def expected_rates(arm: Arm, load: Load) -> dict[str, float]:
 def waits(role: Role) -> bool:
     """Whether each I/O waits for a disk, and not for the page cache or for read-ahead."""
     return role.direct or role.rw == "randread"
-
-
-def _pieces(topology: Topology, name: str, bs: int) -> int:
-    """Requests that one of ``bs`` bytes becomes below stripes and arrays."""
-    stack = topology.stacks.get(name)
-    if stack is None:
-        return 1
-    return max(ceil(bs / (stack.chunk or bs)), *(_pieces(topology, member, bs) for member in stack.over))
 
 
 def not_concluded(topology: Topology) -> tuple[str, ...]:

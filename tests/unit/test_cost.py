@@ -6,15 +6,18 @@ from statistics import fmean
 
 import pytest
 
-from harness.limits.cost import LoadCost, boot_seconds, costs
+from harness.limits.cost import CPU_COSTS, LoadCost, boot_seconds, costs, cpu_seconds
 from harness.report.terminal.estimate import cost_lines
 from harness.report.terminal.scenario import describe_scenario
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Scenario
-from lab.topology.model import Driver
+from lab.topology.model import Driver, Stack, StackKind
 from tests.unit.analysis_samples import MS, scenario
 
 MODEL = scenario()
+NULL = CPU_COSTS[Driver.NULL_BLK]
+IO = (NULL.queued + 4 * NULL.kib) / 1e9
+"""Seconds of the CPU for 4 KiB on null_blk, at most."""
 
 
 def with_fast(service: int | None, **options: str) -> Scenario:
@@ -31,13 +34,13 @@ def with_fast(service: int | None, **options: str) -> Scenario:
 
 
 def test_a_device_that_bounds_its_load_leaves_the_cpu_idle() -> None:
-    """64 requests of 4 ms are 16,000 a second of 15,000 instructions each: 0.24 of the CPU, for 10 s."""
+    """64 requests of 4 ms are 16,000 a second."""
     solo, together = costs(MODEL)
     assert (solo.window, solo.iops) == (10, 16_000)
-    assert solo.busy == pytest.approx(0.24)
-    assert solo.seconds == pytest.approx(10 * (0.24 * 15 + 0.76 * 0.1))
+    assert solo.busy == pytest.approx(16_000 * IO)
+    assert solo.seconds == pytest.approx(10 * (solo.busy * 15 + (1 - solo.busy) * 0.1))
     # Half of the tags each: 8,000 and 80 a second.
-    assert together.busy == pytest.approx(8080 * 15e-6)
+    assert together.busy == pytest.approx(8080 * IO)
     assert solo.shorter is None
     assert boot_seconds(MODEL) == pytest.approx(3 + solo.seconds + together.seconds)
 
@@ -45,24 +48,24 @@ def test_a_device_that_bounds_its_load_leaves_the_cpu_idle() -> None:
 def test_a_load_that_the_cpu_bounds_takes_tens_of_host_seconds_and_needs_100_ms() -> None:
     solo = costs(with_fast(4000))[0]
     assert (solo.busy, solo.seconds) == (1, 150)
-    assert solo.iops == pytest.approx(1e9 / 15_000)
+    assert solo.iops == pytest.approx(1 / IO)
     assert solo.shorter is not None
     # A ramp of 100 ms, a window of 100 ms.
     assert solo.shorter.seconds == pytest.approx(0.2 * 15)
     line = next(cost_lines(with_fast(4000)))
     assert line == (
         "solo in none: at most 2 min 30 s of host time a boot; CPU busy for 100 % of 10 s at most."
-        " runtime: 100ms takes 3.0 s and has up to 6,667 I/Os"
+        f" runtime: 100ms takes 3.0 s and has at least {0.1 / IO:,.0f} I/Os"
     )
 
 
 def test_steps_before_a_load_take_the_cpu_by_their_requests() -> None:
-    """6,400 requests of 4 KiB on one device and as many on two, 15,000 instructions each: 0.288 s."""
+    """6,400 requests of 4 KiB on one device and as many on two."""
     solo = next(iter(MODEL.loads.values()))
     step = replace(solo.roles["fast"], options={"size": str(6400 * 4096)})
     both = replace(solo, prepare=(step,), warm=(replace(step, disks=("fast", "slow")),))
     plain, cost = (costs(replace(MODEL, loads={"solo": load}))[0] for load in (solo, both))
-    assert cost.seconds - plain.seconds == pytest.approx(0.288 * 15)
+    assert cost.seconds - plain.seconds == pytest.approx(3 * 6400 * IO * 15)
 
 
 def test_a_short_window_is_not_made_shorter() -> None:
@@ -77,27 +80,23 @@ def test_a_short_window_is_not_made_shorter() -> None:
     assert longer is not None and longer.window == pytest.approx(0.12)
 
 
-@pytest.mark.parametrize(("iops", "proposed"), [(64_000, True), (63_000, False)])
-def test_a_cpu_that_is_busy_for_95_percent_works_throughout(iops: int, proposed: bool) -> None:
-    """66,667 a second are all of the CPU; 64 tags."""
-    assert (costs(with_fast(64 * 10**9 // iops))[0].shorter is not None) is proposed
+@pytest.mark.parametrize(("busy", "proposed"), [(0.96, True), (0.94, False)])
+def test_a_cpu_that_is_busy_for_95_percent_works_throughout(busy: float, proposed: bool) -> None:
+    """64 tags, each for the service time."""
+    assert (costs(with_fast(round(64e9 * IO / busy)))[0].shorter is not None) is proposed
 
 
-@pytest.mark.parametrize(
-    ("driver", "ns"),
-    [(Driver.NULL_BLK, 15_000), (Driver.NVMET_TCP, 60_000), (Driver.TCMU, 85_000), (Driver.SCSI_DEBUG, 17_000)],
-)
-def test_an_io_costs_what_its_most_expensive_driver_needs(driver: Driver, ns: int) -> None:
-    model = with_fast(1000)
-    arm = model.arms["none"]
-    (hba,) = arm.topology.hbas.values()
-    hbas = {
-        **arm.topology.hbas,
-        "cheap": replace(hba, name="cheap"),
-        "other": replace(hba, name="other", driver=driver),
-    }
-    (cost,) = costs(replace(model, arms={"none": replace(arm, topology=replace(arm.topology, hbas=hbas))}))[:1]
-    assert cost.iops == pytest.approx(1e9 / ns)
+@pytest.mark.parametrize("driver", CPU_COSTS)
+def test_an_io_costs_what_its_driver_needs_for_its_size_and_its_pieces(driver: Driver) -> None:
+    row, arm, load = CPU_COSTS[driver], MODEL.arms["none"], MODEL.loads["solo"]
+    hbas = {name: replace(hba, driver=driver) for name, hba in arm.topology.hbas.items()}
+    topology = replace(arm.topology, hbas=hbas)
+    large = replace(load.roles["fast"], bs=256 << 10)
+    assert cpu_seconds(topology, large) == pytest.approx((row.queued + 256 * row.kib) / 1e9)
+    assert cpu_seconds(topology, replace(large, iodepth=1)) == pytest.approx((row.alone + 256 * row.kib) / 1e9)
+    stripe = Stack("s", StackKind.STRIPE, ("fast", "slow"), 64 << 10)
+    striped = replace(topology, stacks={"s": stripe})
+    assert cpu_seconds(striped, replace(large, disks=("s",))) == pytest.approx((4 * row.queued + 256 * row.kib) / 1e9)
 
 
 @pytest.mark.parametrize("options", [{"thinktime": "1000"}, {"rate_iops": "1000"}, {"rate": "4096000"}])

@@ -19,13 +19,14 @@ from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import Module
 from lab.guest.steps.load import RunLoad, Sampling, TraceOff, TraceOn
 from lab.native.programs import EXECUTED, Steady
-from lab.observers import executed, executed_functions, loaded_modules
+from lab.observers import executed
 from lab.qemu.probe import Qemu
 from lab.session import Job, Lab, PreparedJob, guest_steps
 from lab.symbols import Symbol, Symbols
 from tests.unit.analysis_samples import claim, null_topology, scenario
 from tests.unit.payload_samples import kernel
 from tests.unit.store_samples import record
+from tools.coverage import executed_functions, loaded_modules
 
 MODEL = scenario([claim()], arms=["none", "red"])
 

@@ -6,46 +6,32 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.intake.documents import yaml_text
-from harness.intake.scaling import COSTS
+from harness.commands.boots import bench_of
+from harness.limits.cost import CPU_COSTS
 from harness.limits.entries import load_scenario
 from harness.report.format import plural
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, BlklabError
+from lab.base.errors import EXIT_CANNOT_JUDGE, BlklabError
+from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.topology.model import Driver
 from tests.unit.test_draft import WITHOUT
+from tools.costs import LOADS, TOPOLOGIES, measure
 
 KERNEL = "debian:6.1"
 EXAMPLES = Path(__file__).parents[1] / "unit" / "fixtures" / "fio"
-ROW = {"memory": "512M", "luns": {"a": {"hba": "h", "disks": ["a"]}}}
-SERVED, TAGS = {"a": {"size": "1G", "service": "4ms"}}, {"can_queue": 128}
-TOPOLOGIES: dict[Driver, dict[str, object]] = {
-    Driver.TCMU: {**ROW, "disks": {"a": {"size": "1G", "rate": "40 MB/s"}}, "hbas": {"h": {"driver": "tcmu", **TAGS}}},
-    Driver.TCM_LOOP: {**ROW, "disks": SERVED, "hbas": {"h": {"driver": "tcm_loop", **TAGS}}},
-    Driver.NVMET_TCP: {
-        "memory": "512M",
-        "disks": {"d": {"size": "1G", "service": "4ms"}},
-        "hbas": {"h": {"driver": "nvmet-tcp", **TAGS}},
-        "luns": {"l": {"hba": "h", "disks": ["d"]}},
-        "stacks": {"a": {"kind": "nvme", "over": ["l"]}},
-    },
-}
-ZEROS: dict[str, dict[str, object]] = {"randread": {}, "randwrite": {"zero_buffers": True}}
-LOADS = {
-    f"{rw[4:]}-{kib}k-{depth}": (rw, kib, depth)
-    for rw in ("randread", "randwrite")
-    for kib, depth in ((4, 1), (4, 16), (256, 4))
-}
-
 pytestmark = [pytest.mark.slow]
 
 
-def _run(scenario: Path, results: Path) -> int:
+def resolved() -> Kernel:
     try:
-        resolve(KERNEL, Cache.default())
+        return resolve(KERNEL, Cache.default())
     except BlklabError as error:
         pytest.skip(f"{KERNEL} cannot be had here: {error.message}")
+
+
+def _run(scenario: Path, results: Path) -> int:
+    resolved()
     words = ["--kernel", KERNEL, "--seeds", "1", "--jobs", "1", "--results", str(results), "-v"]
     return main(["run", str(scenario), *words])
 
@@ -64,37 +50,12 @@ def test_a_draft_runs_as_it_is(name: str, tmp_path: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("driver", TOPOLOGIES)
-def test_an_io_costs_the_cpu_what_drafts_reckon_with(driver: Driver, tmp_path: Path) -> None:
-    cost = COSTS[driver]
-    reckoned = {name: cost.request + cost.kib * kib for name, (_, kib, _) in LOADS.items()}
-    ratios = {name: f"on.{name}.one.cpu.per_io / {reckoned[name]}" for name in LOADS}
-    worst = max(ratios, key=lambda name: reckoned[name])
-    scenario = {
-        "scenario": "cost",
-        "title": f"CPU time of an I/O with {driver}",
-        "schema": 1,
-        "queue": {"scheduler": "mq-deadline"},
-        "window": {"ramp": "200ms", "runtime": "1s"},
-        "topology": TOPOLOGIES[driver],
-        "arms": {"on": {}},
-        "loads": {
-            name: {"one": {"disk": "a", "rw": rw, "bs": f"{kib}k", "iodepth": depth, **ZEROS[rw]}}
-            for name, (rw, kib, depth) in LOADS.items()
-        },
-        "claims": [
-            *(
-                {"that": f"{name}: no more than reckoned", "ratio": ratio, "expect": "<= 1"}
-                for name, ratio in ratios.items()
-            )
-        ],
-        "controls": [
-            {
-                "that": "less than half of it is not enough",
-                "ratio": f"on.{worst}.one.cpu.per_io / {reckoned[worst] // 2}",
-                "expect": ">= 1",
-            }
-        ],
-    }
-    path = tmp_path / "cost.yaml"
-    path.write_text(yaml_text(scenario))
-    assert _run(path, tmp_path / "results") == EXIT_PASS
+def test_an_io_costs_the_cpu_no_more_than_the_table_says(driver: Driver, tmp_path: Path) -> None:
+    bench = bench_of(str(tmp_path))
+    cost, measured = CPU_COSTS[driver], measure(bench, resolved(), driver)
+    shares = {}
+    for (elevator, load), ns in measured.items():
+        _, kib, depth = LOADS[load]
+        shares[elevator, load] = ns / ((cost.alone if depth == 1 else cost.queued) + cost.kib * kib)
+    assert {load for _, load in shares} == LOADS.keys()
+    assert 0.9 < max(shares.values()) <= 1, shares

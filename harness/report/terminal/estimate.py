@@ -104,5 +104,5 @@ def _cost_line(cost: LoadCost) -> str:
     line = f"{cost.load} in {cost.arm}: at most {duration(cost.seconds)} of host time a boot; {busy}"
     if less := cost.shorter:
         ios = figure(less.iops * SHORT)
-        line += f". runtime: {1000 * SHORT:g}ms takes {duration(less.seconds)} and has up to {ios} I/Os"
+        line += f". runtime: {1000 * SHORT:g}ms takes {duration(less.seconds)} and has at least {ios} I/Os"
     return line
