@@ -116,6 +116,18 @@ class FakeLab:
         self.started.append(process)
         return process
 
+    def hold(self, *words: str, boot: int, moment: str = "load") -> "subprocess.Popen[str]":
+        """``blklab WORDS`` whose boot of that number waits at the moment, which it has reached."""
+        process = self.start(*words, **self.plan(hold=[boot, moment]))
+        self.await_boots(1, f"held-{moment}")
+        return process
+
+    def kill(self, *words: str, boot: int) -> None:
+        """``blklab WORDS``, killed in the first load of that boot."""
+        process = self.hold(*words, boot=boot)
+        process.kill()
+        process.communicate()
+
     def boots(self, what: str = "boot") -> list[str]:
         """Folders of the boots so far, or of those that reached a moment (``held-load``)."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []

@@ -5,7 +5,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,8 +59,8 @@ def run(tmp_path: Path, cached: kit.Inputs) -> RunFolder:
     found = new_run(tmp_path / "results", scenario([claim()]), seeds=1)
     boot_all(found, {"none": 95.0})
     folder = found.boot_folder(found.facts.cells[0])
-    spec = MachineSpec(program=Path("/opt/qemu-system-x86_64"), version=(7, 2, 22), kernel=cached.kernel)
-    spec = MachineSpec(**{**spec.__dict__, "initrd": cached.base, "job": kit.JOB, "append": ("it's=quoted",)})
+    program, words = Path("/opt/qemu-system-x86_64"), ("it's=quoted",)
+    spec = MachineSpec(program, (7, 2, 22), cached.kernel, cached.base, job=kit.JOB, append=words)
     kit.write_repeat(folder, kit.repeat_script(spec, cached, 60.0), cached)
     (folder / kit.JOB).write_bytes(b"job")
     (folder / "results.txt").write_text(RESULTS)
@@ -107,30 +107,36 @@ def test_other_results_are_reported_with_both_versions(run: RunFolder, qemu: Pat
     assert sha256(RESULTS.encode()) in done.stdout
 
 
-def test_a_boot_without_results_is_repeated_all_the_same(run: RunFolder, qemu: Path, tmp_path: Path) -> None:
-    (boot_of(run) / kit.EXPECTED).unlink()
-    done = repeat(boot_of(run), qemu, tmp_path / "again")
-    assert done.returncode == 0 and "no results to compare with" in done.stdout
-
-
-def test_a_lost_cache_entry_names_the_remedy(run: RunFolder, qemu: Path, tmp_path: Path, cached: kit.Inputs) -> None:
-    cached.base.unlink()
-    done = repeat(boot_of(run), qemu, tmp_path / "again")
-    assert done.returncode == 128
-    assert "base.cpio is neither in the folder of this script nor at" in done.stderr
-    assert "blklab store kit RUN 000" in done.stderr
-
-
-def test_an_altered_input_is_not_booted(run: RunFolder, qemu: Path, tmp_path: Path, cached: kit.Inputs) -> None:
-    cached.kernel.write_bytes(b"another kernel")
-    done = repeat(boot_of(run), qemu, tmp_path / "again")
-    assert done.returncode == 128 and "is not the file of this boot" in done.stderr
-    assert not (tmp_path / "again").exists()
-
-
-def test_a_failure_of_qemu_is_no_difference(run: RunFolder, qemu: Path, tmp_path: Path) -> None:
-    done = repeat(boot_of(run), qemu, tmp_path / "again", FAKE_EXIT="3")
-    assert done.returncode == 128 and "QEMU ended with 3" in done.stderr
+@pytest.mark.parametrize(
+    ("change", "exit_of_qemu", "code", "says"),
+    [
+        ("no results", 0, 0, "no results to compare with"),
+        ("no base", 0, 128, "base.cpio is neither in the folder of this script nor at"),
+        ("no base", 0, 128, "blklab store kit RUN 000"),
+        ("another kernel", 0, 128, "is not the file of this boot"),
+        ("nothing", 3, 128, "QEMU ended with 3"),
+    ],
+)
+def test_a_repetition_that_compares_nothing_says_why(
+    *,
+    change: str,
+    exit_of_qemu: int,
+    code: int,
+    says: str,
+    run: RunFolder,
+    qemu: Path,
+    tmp_path: Path,
+    cached: kit.Inputs,
+) -> None:
+    if change == "no results":
+        (boot_of(run) / kit.EXPECTED).unlink()
+    elif change == "no base":
+        cached.base.unlink()
+    elif change == "another kernel":
+        cached.kernel.write_bytes(b"another kernel")
+    done = repeat(boot_of(run), qemu, tmp_path / "again", FAKE_EXIT=str(exit_of_qemu))
+    assert done.returncode == code and says in done.stdout + done.stderr
+    assert (tmp_path / "again").exists() is (change in ("no results", "nothing"))
 
 
 def test_older_results_are_not_overwritten(run: RunFolder, qemu: Path, tmp_path: Path) -> None:
@@ -155,21 +161,18 @@ def test_a_kit_needs_nothing_of_the_run_or_the_cache(
     assert done.returncode == 0, done.stderr
 
 
-def test_what_the_cache_lost_is_made_again(run: RunFolder, tmp_path: Path, cached: kit.Inputs) -> None:
+def test_what_the_cache_lost_is_made_again_if_it_is_the_same(
+    run: RunFolder, tmp_path: Path, cached: kit.Inputs
+) -> None:
     again = tmp_path / "rebuilt.cpio"
-    again.write_bytes(b"base")
     cached.base.unlink()
-    collect(run, chosen_boot(run, "000"), tmp_path / "kit", _as(cached, again))
-    assert (tmp_path / "kit" / kit.BASE).read_bytes() == b"base"
-
-
-def test_something_else_is_not_passed_off_for_it(run: RunFolder, tmp_path: Path, cached: kit.Inputs) -> None:
-    again = tmp_path / "rebuilt.cpio"
     again.write_bytes(b"another base")
-    cached.base.unlink()
     with pytest.raises(LabBroken, match="initramfs of this boot is no longer in the cache"):
-        collect(run, chosen_boot(run, ""), tmp_path / "kit", _as(cached, again))
+        collect(run, chosen_boot(run, ""), tmp_path / "kit", lambda: replace(cached, base=again))
     assert not (tmp_path / "kit").exists()
+    again.write_bytes(b"base")
+    collect(run, chosen_boot(run, "000"), tmp_path / "kit", lambda: replace(cached, base=again))
+    assert (tmp_path / "kit" / kit.BASE).read_bytes() == b"base"
 
 
 def test_a_kit_overwrites_nothing(run: RunFolder, tmp_path: Path) -> None:
@@ -182,7 +185,3 @@ def test_a_boot_that_is_not_there_is_refused_with_those_that_are(run: RunFolder)
     with pytest.raises(Misuse, match="no boot 007") as refused:
         chosen_boot(run, "007")
     assert "000" in refused.value.remedy
-
-
-def _as(inputs: kit.Inputs, base: Path) -> Callable[[], kit.Inputs]:
-    return lambda: kit.Inputs(**{**inputs.__dict__, "base": base})

@@ -68,8 +68,7 @@ def test_a_boot_is_adopted_only_whole_and_of_the_same(lab: FakeLab) -> None:
 
 def test_boots_of_different_runs_go_side_by_side(lab: FakeLab) -> None:
     """With one seed and one arm fewer boots than lanes in a run: only another run can fill them."""
-    process = lab.start(*words(lab, "--seeds", "1", "--jobs", "3"), **lab.plan(hold=[1, "load"]))
-    lab.await_boots(1, "held-load")
+    process = lab.hold(*words(lab, "--seeds", "1", "--jobs", "3"), boot=1)
     lab.await_boots(8)
     assert process.poll() is None
     lab.stop()
@@ -98,8 +97,7 @@ def test_a_kernel_that_cannot_be_had_is_missing_in_its_column(lab: FakeLab) -> N
 
 
 def test_a_qemu_that_is_killed_breaks_its_cell_alone_and_is_measured_anew(lab: FakeLab) -> None:
-    process = lab.start(*words(lab, "--jobs", "1"), **lab.plan(hold=[3, "load"]))
-    lab.await_boots(1, "held-load")
+    process = lab.hold(*words(lab, "--jobs", "1"), boot=3)
     (machine,) = lab.machines()
     os.kill(machine, signal.SIGKILL)
     out, _ = process.communicate(timeout=lab.patience)
@@ -112,10 +110,7 @@ def test_a_qemu_that_is_killed_breaks_its_cell_alone_and_is_measured_anew(lab: F
 
 @pytest.mark.parametrize("boot", [1, 6, 16])
 def test_killed_it_goes_on_without_losing_or_repeating(lab: FakeLab, boot: int) -> None:
-    process = lab.start(*words(lab, "--jobs", "1"), **lab.plan(hold=[boot, "load"]))
-    lab.await_boots(1, "held-load")
-    process.kill()
-    process.communicate()
+    lab.kill(*words(lab, "--jobs", "1"), boot=boot)
     first = record(lab)
     assert not first["ended"]
     done = matrix(lab)
@@ -125,8 +120,7 @@ def test_killed_it_goes_on_without_losing_or_repeating(lab: FakeLab, boot: int) 
 
 
 def test_interrupted_leaves_no_machine_behind(lab: FakeLab) -> None:
-    process = lab.start(*words(lab, "--jobs", "2"), **lab.plan(hold=[5, "load"]))
-    lab.await_boots(1, "held-load")
+    process = lab.hold(*words(lab, "--jobs", "2"), boot=5)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == EXIT_INTERRUPTED, err
@@ -147,8 +141,7 @@ def test_two_at_once_on_one_store_measure_each_cell_once(lab: FakeLab) -> None:
 
 
 def test_the_lock_of_a_killed_matrix_is_released(lab: FakeLab) -> None:
-    first = lab.start(*words(lab, "--jobs", "1"), **lab.plan(hold=[2, "load"]))
-    lab.await_boots(1, "held-load")
+    first = lab.hold(*words(lab, "--jobs", "1"), boot=2)
     # The first one has two cells in hand: one that boots, and one that is ready to.
     second = lab.start(*words(lab, "--jobs", "1"))
     lab.await_boots(2 + 2 * CELLS)

@@ -68,10 +68,7 @@ def test_a_corrupt_index_hinders_no_matrix(lab: FakeLab) -> None:
 
 @pytest.mark.parametrize("damage", ["", "{", '{"schema": 1}', '{"schema": 99}'])
 def test_a_corrupt_record_loses_no_run(lab: FakeLab, damage: str) -> None:
-    process = lab.start(*words(lab, "--jobs", "1"), **lab.plan(hold=[6, "load"]))
-    lab.await_boots(1, "held-load")
-    process.kill()
-    process.communicate()
+    lab.kill(*words(lab, "--jobs", "1"), boot=6)
     (found,) = lab.results.glob("matrix/[0-9]*/matrix.json")
     found.write_text(damage)
     assert matrix(lab).returncode == EXIT_PASS
@@ -81,10 +78,7 @@ def test_a_corrupt_record_loses_no_run(lab: FakeLab, damage: str) -> None:
 
 def test_a_record_that_lies_is_not_believed(lab: FakeLab) -> None:
     """A killed matrix's record says what was decided; what counts are the runs."""
-    process = lab.start(*words(lab, "--jobs", "1"), **lab.plan(hold=[1, "load"]))
-    lab.await_boots(1, "held-load")
-    process.kill()
-    process.communicate()
+    lab.kill(*words(lab, "--jobs", "1"), boot=1)
     (found,) = lab.results.glob("matrix/[0-9]*/matrix.json")
     plain = json.loads(found.read_text())
     plain["cells"] = [{**cell, "status": "PASS", "run": "t/nosuch"} for cell in plain["cells"]]
@@ -143,10 +137,7 @@ class Jumping(datetime):
 def test_a_clock_that_jumps_neither_loses_nor_repeats_a_cell(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("harness.record.store", "harness.record.grid", "harness.grid.measure"):
         monkeypatch.setattr(f"{module}.datetime", Jumping)
-    process = lab.start(*words(lab, "--jobs", "1"), **lab.plan(hold=[6, "load"]))
-    lab.await_boots(1, "held-load")
-    process.kill()
-    process.communicate()
+    lab.kill(*words(lab, "--jobs", "1"), boot=6)
     _age(lab.results)
     first = in_process(lab, monkeypatch)
     assert {cell.status for cell in first.grid.cells} == {Status.PASS}

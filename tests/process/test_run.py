@@ -202,8 +202,7 @@ def test_boots_of_another_qemu_are_not_taken_over(lab: FakeLab) -> None:
 def test_a_stopped_run_leaves_nothing_behind_and_is_resumed(
     lab: FakeLab, number: signal.Signals, code: int, word: str
 ) -> None:
-    process = lab.start(*lab.words("--jobs", "1"), **lab.plan(hold=[3, "load"]))
-    lab.await_boots(1, "held-load")
+    process = lab.hold(*lab.words("--jobs", "1"), boot=3)
     process.send_signal(number)
     _, err = process.communicate(timeout=30)
     assert process.returncode == code, err
@@ -238,8 +237,7 @@ def test_a_terminated_run_shows_the_cursor_again(lab: FakeLab) -> None:
 
 
 def test_a_qemu_that_somebody_kills_is_the_lab_s_trouble(lab: FakeLab) -> None:
-    process = lab.start(*lab.words("--jobs", "1"), **lab.plan(hold=[2, "load"]))
-    lab.await_boots(1, "held-load")
+    process = lab.hold(*lab.words("--jobs", "1"), boot=2)
     (machine,) = lab.machines()
     os.kill(machine, signal.SIGKILL)
     out, _ = process.communicate(timeout=30)

@@ -50,8 +50,7 @@ def test_killed_in_the_second_boot(lab: FakeLab, moment: str) -> None:
 
 
 def test_killed_with_two_boots_side_by_side(lab: FakeLab) -> None:
-    process = lab.start(*lab.words("--jobs", "2"), **lab.plan(hold=[2, "load"]))
-    lab.await_boots(1, "held-load")
+    process = lab.hold(*lab.words("--jobs", "2"), boot=2)
     lab.await_boots(3)
     kill(lab, process)
     assert lab.run().returncode == EXIT_PASS
@@ -113,8 +112,7 @@ def test_two_at_once_on_one_cache_and_store(lab: FakeLab) -> None:
 
 
 def test_a_run_that_is_going_on_is_not_taken_up(lab: FakeLab) -> None:
-    first = lab.start(*lab.words("--jobs", "1"), **lab.plan(hold=[2, "load"]))
-    lab.await_boots(1, "held-load")
+    first = lab.hold(*lab.words("--jobs", "1"), boot=2)
     done = lab.run()
     assert done.returncode == EXIT_PASS
     assert "taken over" not in done.stderr

@@ -38,11 +38,11 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-def refuses_or_loads(data: bytes, folder: Path) -> None:
+def refuses_or_loads(data: bytes | str, folder: Path, load: Callable[[str], object] = read_scenario) -> None:
     path = folder / "t.yaml"
-    path.write_bytes(data)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass"))
     try:
-        read_scenario(str(path), search=folder)
+        load(str(path))
     except Misuse as error:
         assert str(error)
 
@@ -66,7 +66,7 @@ def test_a_valid_file_with_replaced_words_never_crashes_the_loader(
     words = list(WORDS)
     for index, word in changes:
         words[index] = word
-    refuses_or_loads("".join(words).encode(), folder)
+    refuses_or_loads("".join(words), folder)
 
 
 @settings(max_examples=150, deadline=None)
@@ -78,7 +78,7 @@ def test_arbitrary_bytes(folder: Path, data: bytes) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.text(alphabet="ab:-[]{}&*!|>'\"%@,#? \n\t0.1~<\\", max_size=80))
 def test_arbitrary_yaml(folder: Path, text: str) -> None:
-    refuses_or_loads(text.encode(), folder)
+    refuses_or_loads(text, folder)
 
 
 VALUES = st.recursive(
@@ -98,7 +98,7 @@ KEYS = re.findall(r"^[a-z]+(?=:)", GOOD, re.MULTILINE)
 @given(st.sampled_from(KEYS), VALUES)
 def test_any_shape_under_any_key(folder: Path, key: str, value: str) -> None:
     body = re.sub(rf"^{key}:.*?(?=^[a-z]|\Z)", lambda _: f"{key}: {value}\n", GOOD, flags=re.MULTILINE | re.DOTALL)
-    refuses_or_loads(body.encode(), folder)
+    refuses_or_loads(body, folder)
 
 
 TOPOLOGY = (CATALOGUE / "neighbours.yaml").read_text()
@@ -112,19 +112,14 @@ def changes(words: list[str]) -> st.SearchStrategy[str]:
     return places.map(lambda new: "".join(new.get(index, old) for index, old in enumerate(words)))
 
 
-def topology_refuses_or_loads(text: str, folder: Path) -> None:
-    path = folder / "t.yaml"
-    path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    try:
-        load_topology(str(path), near=folder)
-    except Misuse as error:
-        assert str(error)
+def load_near(path: str) -> object:
+    return load_topology(path, near=Path(path).parent)
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(changes(TOPOLOGY_WORDS))
 def test_hostile_topologies(folder: Path, text: str) -> None:
-    topology_refuses_or_loads(text, folder)
+    refuses_or_loads(text, folder, load_near)
 
 
 @pytest.mark.slow
@@ -132,7 +127,7 @@ def test_hostile_topologies(folder: Path, text: str) -> None:
 @settings(max_examples=6000, suppress_health_check=[HealthCheck.too_slow])
 @given(changes(WORDS))
 def test_six_thousand_scenarios(folder: Path, text: str) -> None:
-    refuses_or_loads(text.encode("utf-8", "surrogatepass"), folder)
+    refuses_or_loads(text, folder)
 
 
 @pytest.mark.slow
@@ -140,7 +135,7 @@ def test_six_thousand_scenarios(folder: Path, text: str) -> None:
 @settings(max_examples=4000, suppress_health_check=[HealthCheck.too_slow])
 @given(changes(TOPOLOGY_WORDS))
 def test_four_thousand_topologies(folder: Path, text: str) -> None:
-    topology_refuses_or_loads(text, folder)
+    refuses_or_loads(text, folder, load_near)
 
 
 def paths(value: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:

@@ -62,6 +62,13 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (f"store cache prune --keep {NINES}", f'"{NINES[:200]}..." is not a quantity'),
         ("store cache prune --kind junk", 'no entry is of kind "junk"\n  remedy: the cache is empty'),
         ("store cache prune --keep ٣G", '"٣G" is not a quantity'),
+        *(
+            (
+                f"store cache prune --older-than {age}",
+                f"--older-than: expected a number of days, 0 or more, got '{age}'",
+            )
+            for age in ("nan", "long", "-1")
+        ),
         ("run waiters --seeds ٣", "expected an integer, from 1 to 64, got '٣'"),
         ("run waiters --jobs 0", "expected an integer, 1 or more, got '0'"),
         ("run waiters --arm nope", "has no arm nope"),
