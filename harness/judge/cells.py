@@ -162,17 +162,17 @@ def ensemble_of(cells: Iterable[CellResult], arm: str, key: FigureKey) -> Ensemb
     return Ensemble(values) if values else None
 
 
-def skipped(arm: str, seed: int, reasons: Sequence[str]) -> CellResult:
+def skipped_cell(arm: str, seed: int, reasons: Sequence[str]) -> CellResult:
     """A cell that was not booted because requirements are missing: all of them."""
     return CellResult(arm, seed, Status.SKIP, tuple(reasons))
 
 
-def not_run(arm: str, seed: int) -> CellResult:
+def missing_cell(arm: str, seed: int) -> CellResult:
     """A cell that was planned and has no complete record."""
     return CellResult(arm, seed, Status.MISS, (f"arm {arm} under seed {seed} was not measured",))
 
 
-def measured(
+def result_of_boot(
     arm: Arm, seed: int, record: BootRecord, loads: Iterable[Load], windows: int = 1, *, release: str
 ) -> CellResult:
     """Judge how a boot of ``release`` ended, and read its figures when it ended well.
@@ -204,7 +204,7 @@ def measured(
         return replace(result, status=Status.ERROR, reasons=(error.message,))
 
 
-def agreed(repetitions: Sequence[CellResult]) -> CellResult:
+def common_result(repetitions: Sequence[CellResult]) -> CellResult:
     """One result for several boots of the same cell: ERROR unless all left the same digest."""
     first, *others = repetitions
     for other in others:
@@ -249,7 +249,7 @@ KERNELS_OWN = frozenset({"kernel", "base", "job"})
 """What of a fingerprint belongs to the kernel: itself, the archive with its modules, the job that loads them."""
 
 
-def compared(cells: Sequence[CellResult], baseline: Sequence[CellResult]) -> tuple[CellResult, ...]:
+def comparable(cells: Sequence[CellResult], baseline: Sequence[CellResult]) -> tuple[CellResult, ...]:
     """The cells of the BASE kernel that have a counterpart in ``cells``, with the status that counts.
 
     ERROR is a cell that differs from its counterpart in more than the kernel, and one in

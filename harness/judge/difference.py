@@ -14,7 +14,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from harness import fitted
-from harness.judge.cells import CellResult, Ensemble, compared, ensemble_of
+from harness.judge.cells import CellResult, Ensemble, comparable, ensemble_of
 from harness.judge.claims import Judgement
 from harness.judge.thresholds import LARGE, NullEvidence, kind, null_evidence, product, widest
 from harness.scenario.model import Ratio, Status
@@ -168,7 +168,7 @@ def compare_cells(
 
     Cells that differ in more than the kernel are not compared.
     """
-    left = compared(after, before)
+    left = comparable(after, before)
     fellows = {(cell.arm, cell.seed) for cell in left}
     right = [cell for cell in after if (cell.arm, cell.seed) in fellows]
     yield from compare_figures(left, right, metrics, precision)

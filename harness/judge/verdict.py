@@ -8,7 +8,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.judge.cells import CellResult, Ensemble, compared, ensemble_of, exit_code, not_run, roll_up, skipped
+from harness.judge.cells import (
+    CellResult,
+    Ensemble,
+    comparable,
+    ensemble_of,
+    exit_code,
+    missing_cell,
+    roll_up,
+    skipped_cell,
+)
 from harness.judge.claims import (
     NOT_RUN,
     ClaimVerdict,
@@ -102,7 +111,7 @@ def judge(
     """
     planned = tuple(sorted({cell.seed for cell in results})) if seeds is None else tuple(seeds)
     cells = _complete(scenario, results, planned, scenario.arms if arms is None else arms)
-    base = None if baseline is None else compared(cells, baseline)
+    base = None if baseline is None else comparable(cells, baseline)
     if scenario.timing.by_rule and rule is None:
         rule = stopping_rule(scenario.seeds)
     evidence = Evidence(scenario, _table(cells), None if base is None else _table(base), rule)
@@ -141,7 +150,7 @@ def _complete(
 ) -> tuple[CellResult, ...]:
     known = _table(results)
     return tuple(
-        known.get((arm, seed)) or (not_run(arm, seed) if arm in arms else skipped(arm, seed, [_NOT_ASKED]))
+        known.get((arm, seed)) or (missing_cell(arm, seed) if arm in arms else skipped_cell(arm, seed, [_NOT_ASKED]))
         for arm in scenario.arms
         for seed in seeds
     )

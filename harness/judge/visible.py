@@ -61,7 +61,7 @@ def cannot_show(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> str:
 
 
 def _took_turns(scenario: Scenario, operand: Operand, figures: Figures) -> str:
-    count = jobs(scenario.loads[operand.path[1]])
+    count = jobs(scenario.loads[operand.key[0]])
     if count == 1 or _idle(operand, figures) >= fitted.LEAST_IDLE or not scenario.timing.counts_instructions:
         return ""
     turns = f"{count} jobs took turns on a busy CPU: what they execute is counted"

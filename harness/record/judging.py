@@ -15,7 +15,7 @@ from harness.base.plain import identity
 from harness.figures.boot import LoadFiles, MeasurementError
 from harness.figures.fio import disagreements
 from harness.figures.samples import read_use
-from harness.judge.cells import CellResult, agreed, measured, not_run, skipped
+from harness.judge.cells import CellResult, common_result, missing_cell, result_of_boot, skipped_cell
 from harness.judge.difference import Difference, Precision, compare_cells
 from harness.judge.verdict import Verdict, judge, judge_in_sequence, verdict_document
 from harness.limits.bottleneck import Bottleneck, bottleneck
@@ -300,7 +300,7 @@ def results_of(run: RunFolder) -> list[CellResult]:
             boots = f"seeds {seeds[cell.arm, job]} and {cell.seed} of arm {cell.arm}"
             raise altered(run, f"boots/{cell.boot}/{BOOT}", f"{boots} booted one job, which names its seed")
         repetitions.setdefault((cell.arm, cell.seed), []).append(_result(run, cell, record))
-    return [agreed(results) for results in repetitions.values()]
+    return [common_result(results) for results in repetitions.values()]
 
 
 def precision_of(before: RunFolder, after: RunFolder) -> Precision:
@@ -347,9 +347,9 @@ def explain_run(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
 
 def _result(run: RunFolder, cell: PlannedCell, record: BootRecord | None) -> CellResult:
     if cell.skip:
-        return skipped(cell.arm, cell.seed, cell.skip)
+        return skipped_cell(cell.arm, cell.seed, cell.skip)
     if record is None:
-        return not_run(cell.arm, cell.seed)
+        return missing_cell(cell.arm, cell.seed)
     return result_of(run, cell, record)
 
 
@@ -357,7 +357,7 @@ def result_of(run: RunFolder, cell: PlannedCell, record: BootRecord) -> CellResu
     """Raises Altered where fio's counts disagree with what else was counted, on the virtual clock."""
     scenario, release = run.scenario, run.facts.kernel.release
     arm, loads = scenario.arms[cell.arm], scenario.loads.values()
-    result = measured(arm, cell.seed, record, loads, scenario.windows, release=release)
+    result = result_of_boot(arm, cell.seed, record, loads, scenario.windows, release=release)
     for load in loads if result.figures and scenario.timing.exact else ():
         for what in disagreements(LoadFiles(record.files, arm.topology, load), arm.queue, result.figures):
             raise altered(run, f"boots/{cell.boot}/out/{load.name}.json", f"fio counted {what}")

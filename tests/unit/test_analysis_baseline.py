@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from harness.judge.cells import CellResult, differences
-from harness.judge.cells import compared as beside
+from harness.judge.cells import comparable as beside
 from harness.judge.verdict import Verdict, judge, verdict_document
 from harness.record.store import KernelFacts
 from harness.report.claims import conclusion

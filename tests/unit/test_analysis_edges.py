@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from harness.figures.boot import MeasurementError, parse
-from harness.judge.cells import Ensemble, _mean, agreed, compared, differences, ensemble_of, measured
+from harness.judge.cells import (
+    Ensemble,
+    _mean,
+    common_result,
+    comparable,
+    differences,
+    ensemble_of,
+    result_of_boot,
+)
 from harness.judge.claims import JudgedCondition, ReproductionVerdict
 from harness.judge.verdict import judge, verdict_document
 from harness.limits.filling import Flow, FlowElement, FlowKind, fill
@@ -145,14 +153,14 @@ def test_warnings_of_the_kernel_are_quoted_up_to_three(warnings: int, shown: str
         Path("x"), Outcome.BYE, "bye", tuple(f"a {number}" for number in range(warnings)), {}, "d", {}, {}, {}
     )
     arm = sample([claim()]).arms["none"]
-    result = measured(arm, 1, record, [], release="6.1")
+    result = result_of_boot(arm, 1, record, [], release="6.1")
     assert (result.status, result.reasons) == (
         Status.ERROR,
         (f"the kernel complained inside the measured window: {shown}",),
     )
-    hung = measured(arm, 1, replace(record, outcome=Outcome.HANG, detail=""), [], release="6.1")
+    hung = result_of_boot(arm, 1, replace(record, outcome=Outcome.HANG, detail=""), [], release="6.1")
     assert hung.reasons == ("the kernel hung after it was ready",)
-    said = measured(arm, 1, replace(record, outcome=Outcome.HANG, detail="in step 3"), [], release="6.1")
+    said = result_of_boot(arm, 1, replace(record, outcome=Outcome.HANG, detail="in step 3"), [], release="6.1")
     assert said.reasons == ("the kernel hung after it was ready: in step 3",)
 
 
@@ -163,7 +171,7 @@ def test_warnings_of_the_kernel_are_quoted_up_to_three(warnings: int, shown: str
 def test_two_boots_are_compared_by_all_but_their_kernels(other: dict[str, str], says: str) -> None:
     own = {"kernel": "6", "base": "b", "job": "j", "qemu": "7", "arm": "none"}
     here, there = (replace(cell("none", 2, 95), fingerprint=each) for each in (own, own | other))
-    (found,) = compared([here], [there])
+    (found,) = comparable([here], [there])
     reason = f"cannot be compared under seed 2: {says}, not only the kernel"
     assert (found.status, found.reasons, bool(found.figures)) == (
         (Status.ERROR, (reason,), False) if says else (Status.PASS, (), True)
@@ -173,14 +181,16 @@ def test_two_boots_are_compared_by_all_but_their_kernels(other: dict[str, str], 
 
 def test_repetitions_name_each_digest_once_and_the_first_that_failed() -> None:
     first = cell("none", 3, 95)
-    differing = agreed([replace(first, digest="a" * 20), replace(first, digest="b" * 20), replace(first, digest=None)])
+    differing = common_result(
+        [replace(first, digest="a" * 20), replace(first, digest="b" * 20), replace(first, digest=None)]
+    )
     assert differing.reasons == (
         f"arm none under seed 3 is not repeatable: its digests are {'a' * 12}, {'b' * 12}, none",
     )
     assert (differing.lab_broke, differing.figures) == (True, {})
     dead = replace(first, status=Status.FAIL, reasons=("it died",))
     for ended in (dead, replace(dead, digest=None)):
-        assert agreed([first, ended]) is ended and agreed([ended, first]) is ended
+        assert common_result([first, ended]) is ended and common_result([ended, first]) is ended
 
 
 def test_a_document_has_its_figures_in_order_and_seeds_that_nobody_planned_too() -> None:

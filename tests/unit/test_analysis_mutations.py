@@ -14,7 +14,7 @@ from harness.figures.disks import read_handler
 from harness.figures.fio import read_fio
 from harness.figures.read import figures_of, overridden, read_tried
 from harness.figures.samples import read_samples
-from harness.judge.cells import Ensemble, _mean, skipped
+from harness.judge.cells import Ensemble, _mean, skipped_cell
 from harness.judge.operands import Evidence, Unavailable, window_values
 from harness.judge.verdict import judge
 from harness.limits.bottleneck import NOTHING, bottleneck, changes
@@ -43,7 +43,10 @@ def test_an_ensemble_is_of_finite_values(value: float) -> None:
 
 def test_of_several_reasons_the_worst_status_counts_whatever_the_order() -> None:
     dead = replace(cell("none", 2, 5), status=Status.FAIL, figures={}, reasons=("it died",))
-    for results in ([skipped("none", 1, ["no null_blk"]), dead], [replace(dead, seed=1), skipped("none", 2, ["no"])]):
+    for results in (
+        [skipped_cell("none", 1, ["no null_blk"]), dead],
+        [replace(dead, seed=1), skipped_cell("none", 2, ["no"])],
+    ):
         verdict = judge(sample([claim()]), results)
         assert (verdict.claims[0].judgement.status, verdict.claims[0].sentence) == (Status.FAIL, "arm none: it died")
 

@@ -12,7 +12,7 @@ from harness.figures.boot import LoadFiles, MeasurementError, read_readback
 from harness.figures.counters import read_sections, read_window
 from harness.figures.read import figures_of, overridden, repeat_counts, tried_counts
 from harness.figures.samples import read_samples
-from harness.judge.cells import measured
+from harness.judge.cells import result_of_boot
 from harness.scenario.model import Arm, Role, Status
 from harness.scenario.registry import FIGURES, GUEST, IDLE, PER_IO, Source, figure_of
 from lab.guest.steps.setting import Try
@@ -328,7 +328,7 @@ def test_other_tables_are_refused(table: str) -> None:
 def test_an_arm_whose_count_the_kernel_changed_is_skipped_in_its_words(tmp_path: Path) -> None:
     sent = {**files(), "mp.table": RR.encode(), "kmsg": WARNING.encode()}
     arm = Arm("rr-100", TWO_PATHS, {}, {})
-    cell = measured(arm, 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
+    cell = result_of_boot(arm, 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
     assert cell.status is Status.SKIP
     assert not cell.figures
     two = RR.replace(" 1 65", " 8 65").replace("128 1", "128 2")
@@ -344,7 +344,7 @@ def test_an_arm_whose_count_the_kernel_changed_is_skipped_in_its_words(tmp_path:
 
 def test_an_arm_whose_count_is_effective_is_measured_and_a_missing_table_is_an_error(tmp_path: Path) -> None:
     sent = {**files(), "mp.table": RR.replace(" 1 65", " 100 65").replace("128 1", "128 100").encode()}
-    cell = measured(Arm("rr-100", TWO_PATHS, {}, {}), 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
+    cell = result_of_boot(Arm("rr-100", TWO_PATHS, {}, {}), 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
     assert cell.status is Status.PASS
     plain = replace(TWO_PATHS, stacks={"mp": replace(MP, repeat_count=1)})
     assert not list(overridden(files(), plain))
@@ -363,7 +363,7 @@ def test_a_count_under_try_is_measured_with_what_the_kernel_made_of_it(tmp_path:
         (RR.replace(" 1 65", " 50 65"), 0, 1),
     ):
         sent = {**files(), "mp.table": table.encode(), "kmsg": WARNING.encode()}
-        cell = measured(Arm("rr", rig, {}, {}), 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
+        cell = result_of_boot(Arm("rr", rig, {}, {}), 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
         told = {key[1]: value for key, value in cell.figures.items() if key[0] == "tried"}
         assert (cell.status, told) == (Status.PASS, {"accepted": accepted, "effective": effective})
     with pytest.raises(MeasurementError, match="round-robin has no repeat count"):

@@ -20,7 +20,7 @@ import zstandard
 from harness.base.plain import from_plain
 from harness.figures.boot import LoadFiles
 from harness.figures.samples import read_use
-from harness.judge.cells import CellResult, measured
+from harness.judge.cells import CellResult, result_of_boot
 from harness.judge.verdict import judge, verdict_document
 from harness.limits.bottleneck import NOTHING, Bottleneck, bottleneck, changes
 from harness.limits.limits import allowed, shares_of_bound
@@ -55,7 +55,7 @@ class Recorded:
         for arm, files in self.files.items():
             record = BootRecord(Path(arm), Outcome.BYE, "", (), files, arm, {}, {}, {})
             loads = self.scenario.loads.values()
-            cells.append(measured(self.scenario.arms[arm], 1, record, loads, release=self.release))
+            cells.append(result_of_boot(self.scenario.arms[arm], 1, record, loads, release=self.release))
         return cells
 
 

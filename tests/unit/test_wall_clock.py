@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.judge.cells import CellResult, measured, not_run
+from harness.judge.cells import CellResult, missing_cell, result_of_boot
 from harness.judge.verdict import Verdict, judge, judge_in_sequence, unmade, verdict_document
 from harness.noise import Rule, scatter, stopping_rule
 from harness.report.claims import noise
@@ -43,7 +43,7 @@ def both(ratios: Sequence[float]) -> list[CellResult]:
         one for seed, value in enumerate(ratios, start=1) for one in (cell("none", seed, value), cell("red", seed, 5))
     ]
     later = range(len(ratios) + 1, BOOTS + 1)
-    return [*made, *(not_run(arm, seed) for seed in later for arm in ARMS)]
+    return [*made, *(missing_cell(arm, seed) for seed in later for arm in ARMS)]
 
 
 def in_sequence(results: Sequence[CellResult], rule: Rule = RULE) -> Verdict:
@@ -87,12 +87,14 @@ def record(loads: Sequence[Load], iops: Sequence[float]) -> BootRecord:
 
 def test_a_boot_s_figure_is_the_geometric_mean_of_all_its_windows() -> None:
     windows = (*SOLO.windows(2), *TOGETHER.windows(2))
-    result = measured(MODEL.arms["none"], 1, record(windows, (100, 400, 50, 50)), (SOLO, TOGETHER), 2, release="6.1")
+    result = result_of_boot(
+        MODEL.arms["none"], 1, record(windows, (100, 400, 50, 50)), (SOLO, TOGETHER), 2, release="6.1"
+    )
     assert result.status is Status.PASS, result.reasons
     assert result.figures["solo", "fast", "iops"] == pytest.approx(200)
     assert result.figures["together", "slow", "iops"] == pytest.approx(50)
     assert {key[0] for key in result.figures} == {"solo", "together"}
-    result = measured(MODEL.arms["none"], 1, record(SOLO.windows(2), (100, 100)), (SOLO,), 3, release="6.1")
+    result = result_of_boot(MODEL.arms["none"], 1, record(SOLO.windows(2), (100, 100)), (SOLO,), 3, release="6.1")
     assert result.status is Status.ERROR
 
 
@@ -163,10 +165,10 @@ def test_a_boot_of_base_that_lacks_is_made_before_a_look_and_one_that_died_decid
 
     verdict = beside(whole)
     assert (verdict.status, verdict.seeds, unmade(verdict)) == (Status.PASS, SEEDS[:6], False)
-    assert unmade(beside([*whole[:-1], not_run("red", 6)]))
+    assert unmade(beside([*whole[:-1], missing_cell("red", 6)]))
     verdict = beside([*whole[:-1], dead])
     assert (verdict.status, unmade(verdict)) == (Status.ERROR, False)
-    assert not unmade(beside([*whole[:-2], not_run("none", 6), dead]))
+    assert not unmade(beside([*whole[:-2], missing_cell("none", 6), dead]))
 
 
 def test_the_document_and_the_report_have_the_interval() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge.cells import CellResult, measured, skipped
+from harness.judge.cells import CellResult, result_of_boot, skipped_cell
 from harness.run.plan import Request, plan_run
 from harness.scenario.model import Status
 from lab.base.errors import CannotJudge
@@ -46,14 +46,14 @@ def boot(lab: Lab, kernel: Kernel, row: Pair, folder: Path, way: Way = plainly) 
     assert row.scenario is not None
     (cell,) = plan_run(lab, Request(row.scenario, kernel, seeds=1)).facts.cells
     if cell.skip:
-        return skipped(cell.arm, cell.seed, cell.skip)
+        return skipped_cell(cell.arm, cell.seed, cell.skip)
     folder.mkdir(parents=True)
     try:
         record = run_job(lab, way(lab, kernel, row), folder)
     except CannotJudge as refused:
-        return skipped(cell.arm, cell.seed, (refused.message,))
+        return skipped_cell(cell.arm, cell.seed, (refused.message,))
     scenario = row.scenario
-    return measured(row.arm, 1, record, scenario.loads.values(), scenario.windows, release=kernel.release)
+    return result_of_boot(row.arm, 1, record, scenario.loads.values(), scenario.windows, release=kernel.release)
 
 
 def test_no_pair_of_features_ends_in_error(machine: tuple[Lab, Kernel], tmp_path: Path) -> None:
