@@ -8,6 +8,7 @@ import pytest
 
 from harness.base.checkout import SCENARIOS
 from harness.judge.cells import Ensemble
+from harness.judge.verdict import judge
 from harness.limits.entries import load_scenario
 from harness.record.judging import judge_run
 from harness.record.store import Store
@@ -30,6 +31,11 @@ def test_a_model_is_shown_with_its_closed_form_and_error(tmp_path: Path) -> None
         "| the share is kept | 8,000 | **7,200, -10.00 %** |"
     ]
     assert [*deviations(CALIBRATED, verdict)] == ["the share is kept: off by -10.00 %"]
+    unmeasured = judge(CALIBRATED, [], seeds=(1,))
+    verdicts = {(CALIBRATED.name, "6.1.0"): unmeasured, ("other", "5.10.0"): unmeasured}
+    assert [*table([CALIBRATED], verdicts)][2:] == ["| the share is kept | 8,000 | - | **-** |"]
+    (sentence_of_it,) = deviations(CALIBRATED, unmeasured)
+    assert sentence_of_it.startswith("the share is kept: not measured: arm none")
 
 
 @pytest.mark.parametrize(("share", "sound"), [(0.949, False), (0.951, True), (1.049, True), (1.051, False)])

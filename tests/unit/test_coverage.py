@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The list of functions that each load executes: written, read, and measured again."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -12,6 +13,7 @@ from harness.run.bench import Bench
 from harness.run.plan import Request
 from lab.base.errors import LabBroken
 from lab.kernels.model import Kernel
+from lab.topology.model import Processors
 from tools.coverage import observe, save_coverage, with_scenario
 
 
@@ -32,8 +34,13 @@ def test_the_list_of_executed_functions_survives_its_file(tmp_path: Path) -> Non
         load_coverage(path)
 
 
-def test_arms_in_which_another_plugin_counts_are_not_observed() -> None:
-    counted = load_scenario("scsi-lines")
+@pytest.mark.parametrize("processors", [Processors(2), Processors(counted=True)])
+def test_arms_in_which_another_plugin_counts_are_not_observed(processors: Processors) -> None:
+    plain = load_scenario("waiters")
+    arms = {
+        name: replace(arm, topology=replace(arm.topology, processors=processors)) for name, arm in plain.arms.items()
+    }
+    counted = replace(plain, arms=arms)
     assert observe(cast(Bench, None), Request(counted, cast(Kernel, None))) == {}
 
 

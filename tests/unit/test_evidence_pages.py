@@ -173,10 +173,11 @@ def test_a_reproduction_is_shown_and_never_counted() -> None:
     assert (absent.ensemble, absent.off, "was not measured" in absent.reason) == (None, None, True)
 
 
-def test_without_runs_there_is_no_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("topic", ["reports", "sensitivity", "clocks"])
+def test_without_runs_there_is_no_page(topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "page.md"
-    assert main(["reports", "--results", str(tmp_path), "--out", str(out)]) == EXIT_MISUSE
-    assert "reports: not written: no run is stored" in capsys.readouterr().err
+    assert main([topic, "--stored", "--results", str(tmp_path), "--out", str(out)]) == EXIT_MISUSE
+    assert f"{topic}: not written: no run is stored" in capsys.readouterr().err
     assert not out.exists()
 
 
