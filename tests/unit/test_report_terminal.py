@@ -276,17 +276,18 @@ def test_phases_are_shown_in_the_order_in_which_they_happen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "base", "warned"),
+    ("build", "base", "warned"),
     [
-        ("debian:6.1", KernelFacts("debian:5.10", "5.10.0-30-amd64", "", "other"), True),
-        ("source:6.12", KernelFacts("debian:6.12", "6.12.107", "", "other"), True),
-        ("source:6.12+no-plug-merge", KernelFacts("source:6.12", "6.12.107-blklab", "", "other"), False),
-        ("debian:6.1", FACTS.kernel, False),
-        ("debian:6.1", None, False),
+        ("", KernelFacts("debian:5.10", "5.10.0-30-amd64", "", "other"), True),
+        ("gcc 14", KernelFacts("debian:6.12", "6.12.107", "", "other"), True),
+        ("gcc 14", KernelFacts("source:6.12", "6.12.107-blklab", "", "other", build="gcc 13"), True),
+        ("gcc 14", KernelFacts("source:6.12", "6.12.107-blklab", "", "other", build="gcc 14"), False),
+        ("", FACTS.kernel, False),
+        ("", None, False),
     ],
 )
-def test_a_base_of_another_configuration_is_a_caution(spec: str, base: KernelFacts | None, warned: bool) -> None:
-    around = replace(AROUND, facts=replace(FACTS, kernel=replace(FACTS.kernel, spec=spec), base=base))
+def test_a_base_of_another_configuration_is_a_caution(build: str, base: KernelFacts | None, warned: bool) -> None:
+    around = replace(AROUND, facts=replace(FACTS, kernel=replace(FACTS.kernel, build=build), base=base))
     for detail in (Detail.NORMAL, Detail.FULL):
         out = io.StringIO()
         print_verdict(Console(file=out, width=300), MODEL, judge(MODEL, RESULTS), around, detail)
