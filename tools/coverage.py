@@ -22,7 +22,7 @@ from harness.scenario.model import Scenario
 from lab.base.errors import EXIT_PASS, CannotJudge
 from lab.base.record import Outcome
 from lab.guest.steps.device import Module
-from lab.kernels.packaged import DEFAULT
+from lab.kernels.debian_source import DEFAULT
 from lab.observers import executed
 from lab.session import PreparedJob
 from lab.symbols import Symbols, image_symbols, source_name, twin_symbols

@@ -20,9 +20,9 @@ from harness.commands.options import ARMS, JOBS, RESULTS, SCENARIO, SEEDS, numbe
 from harness.commands.parser import Command, option
 from harness.grid.lines import GridRow
 from harness.grid.measure import Sweeper
+from harness.profile.cells import chosen_cell, profiles_of_runs
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines
-from harness.profile.recorded import chosen_cell, profiles_of_runs
 from harness.record.store import load_run
 from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench

@@ -15,12 +15,12 @@ from harness.commands.options import JOBS, RESULTS, RUN, SEEDS, number, tell
 from harness.commands.parser import Argument, Command, flag, option
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import ElementKind
+from harness.profile.cells import ProfiledCell, chosen_cell, parse_cell, profiles_of_runs, recorded_profile
 from harness.profile.differential import differential
 from harness.profile.formats import write_profiles
 from harness.profile.lines import Side, code_of, lines_text, listed_functions
 from harness.profile.mail import differential_lines, function_lines, most_expensive, profile_lines
 from harness.profile.model import BLIND, Profile
-from harness.profile.recorded import ProfiledCell, chosen_cell, parse_cell, profiles_of_runs, recorded_profile
 from harness.record.judging import Unexplained, explain_run
 from harness.record.pairing import pairs, side
 from harness.record.store import RunFolder, Store, load_run
@@ -28,8 +28,8 @@ from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence,
 from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench, turns_of_host
 from harness.sharing import text as sharing
+from harness.sharing.cells import figures_by_turn, window_of_cell, with_fields
 from harness.sharing.page import sharing_page
-from harness.sharing.recorded import figures_by_turn, window_of_cell, with_fields
 from harness.sharing.scaling import MODEL, scaling_sentence
 from harness.studies.proof import prove
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse

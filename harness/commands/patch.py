@@ -26,8 +26,8 @@ from harness.run.plan import expand
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
-from lab.kernels import packaged, tree
-from lab.kernels.packaged import DEFAULT, named_source
+from lab.kernels import debian_source, tree
+from lab.kernels.debian_source import DEFAULT, named_source
 from lab.kernels.resolve import demand
 from lab.kernels.tree import KernelSource
 from lab.yaml.strict import names, nearest
@@ -170,7 +170,7 @@ def _dry_run(
     to a source that is there.
     """
     cache = Cache.default()
-    source = packaged.kept_source(spec, cache)
+    source = debian_source.kept_source(spec, cache)
     if source is None and not spec.startswith(("source:", "mutant:")):
         raise _no_source(spec)
     scenarios = _likely(choice, source, series, results)

@@ -14,8 +14,8 @@ from harness.base.files import read_json, write_atomic
 from harness.judge.visible import unseen_change
 from harness.patch.judgement import Effect, Outcomes, outcomes, worst
 from harness.patch.series import Branch, Patch
+from harness.profile.cells import ProfiledCell, chosen_cell, profiles_of_runs
 from harness.profile.differential import Differential, differential
-from harness.profile.recorded import ProfiledCell, chosen_cell, profiles_of_runs
 from harness.record.store import RunFolder
 from harness.run.bench import Bench
 from harness.run.plan import Request

@@ -10,8 +10,8 @@ import pytest
 from harness.cli import main
 from harness.figures.lines import read_sharing
 from harness.limits.entries import load_scenario
+from harness.sharing.cells import other_turns
 from harness.sharing.page import sharing_page
-from harness.sharing.recorded import other_turns
 from harness.sharing.scaling import scaling_of, scaling_sentence
 from harness.sharing.text import differential_lines, window_lines
 from harness.sharing.window import HEAP, LineGroup, Place, Use, Window, WindowHead, window_of, with_sources
@@ -246,9 +246,9 @@ def test_the_fields_of_each_run_come_from_its_own_kernel(
         "commands.explain._first_cell": lambda run, seed: run,
         "commands.explain.window_of_cell": lambda lab, run, *_: window(),
         "commands.explain.kernel_again": lambda run: run,
-        "sharing.recorded.LINES": 1,
-        "sharing.recorded.source_of": source_of,
-        "sharing.recorded.source_lines": lambda kernel, source, wanted, cache, **_: [
+        "sharing.cells.LINES": 1,
+        "sharing.cells.source_of": source_of,
+        "sharing.cells.source_lines": lambda kernel, source, wanted, cache, **_: [
             line_of(function, f"{source}.count") for function in wanted
         ],
     }.items():

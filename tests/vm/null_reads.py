@@ -4,8 +4,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.profile.cells import _vmlinux, profile_boot, profiles_of
 from harness.profile.model import Head, Profile
-from harness.profile.recorded import _vmlinux, profile_boot, profiles_of
 from harness.run.plan import guest_job
 from harness.scenario.model import Scenario
 from lab.base.units import silent

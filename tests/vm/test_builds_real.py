@@ -10,7 +10,7 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge
-from lab.kernels import git, mutants, packaged, tree
+from lab.kernels import debian_source, git, mutants, tree
 from lab.kernels.kconfig import fragments as own_fragments
 from lab.kernels.kconfig import lost, read_fragments
 from lab.kernels.resolve import resolve
@@ -22,7 +22,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 def test_every_option_survives_and_every_mutant_applies() -> None:
     cache = Cache.default()
-    kernel = resolve(packaged.DEFAULT, cache)
+    kernel = resolve(debian_source.DEFAULT, cache)
     assert lost(read_fragments(own_fragments()), kernel.config, kernel.version) == ()
     facts = tree.facts(kernel)
     (entry,) = {
@@ -34,14 +34,14 @@ def test_every_option_survives_and_every_mutant_applies() -> None:
 
 
 def test_the_same_bytes_in_another_folder(tmp_path: Path) -> None:
-    kernel = resolve(packaged.DEFAULT, Cache.default())
+    kernel = resolve(debian_source.DEFAULT, Cache.default())
     sources = Cache.default().root / "sources"
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache/sources").symlink_to(sources)
     (tmp_path / "cache/pins").symlink_to(Cache.default().root / "pins")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CCACHE_DISABLE", "1")
-        assert resolve(packaged.DEFAULT, Cache(tmp_path / "cache")).digest == kernel.digest
+        assert resolve(debian_source.DEFAULT, Cache(tmp_path / "cache")).digest == kernel.digest
 
 
 def test_a_mutant_is_seen_and_its_source_is_clean(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from harness.profile.model import Context, Profile
 from harness.scenario.load import read_scenario
 from lab.base.cache import Cache
 from lab.base.units import silent
-from lab.kernels import packaged, tree
+from lab.kernels import debian_source, tree
 from lab.kernels.model import Kernel
 from lab.kernels.objects import Wanted, source_lines
 from lab.kernels.tree import KernelSource
@@ -84,7 +84,7 @@ def _bench(series: str, folder: Path) -> Bench:
             known[kernel.digest, name] = profiled(lab, kernel, scenario, name, folder / f"{kernel.digest}-{name}")
         return known[kernel.digest, name]
 
-    source = packaged.source_of(series, cache, tell=silent)
+    source = debian_source.source_of(series, cache, tell=silent)
     kernel = tree.built(source, cache)
     return Bench(source, kernel, folder, profiles)
 

@@ -15,11 +15,11 @@ import pytest
 from harness.commands.boots import kernel_again
 from harness.commands.options import tell
 from harness.figures.lines import read_sharing
-from harness.profile.recorded import ProfiledCell
+from harness.profile.cells import ProfiledCell
 from harness.record.store import load_run
 from harness.run.plan import guest_job
 from harness.scenario.load import read_scenario
-from harness.sharing.recorded import window_of_cell
+from harness.sharing.cells import window_of_cell
 from lab.base.cache import Cache
 from lab.base.digest import digest_file
 from lab.base.errors import EXIT_PASS, BlklabError

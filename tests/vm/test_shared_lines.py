@@ -18,9 +18,9 @@ from harness.cli import main
 from harness.commands.boots import kernel_again
 from harness.commands.options import tell
 from harness.figures.lines import read_sharing
-from harness.profile.recorded import ProfiledCell
+from harness.profile.cells import ProfiledCell
 from harness.record.store import RunFolder, load_run
-from harness.sharing.recorded import window_of_cell, with_fields
+from harness.sharing.cells import window_of_cell, with_fields
 from harness.sharing.window import HEAP, LineGroup, NamedLock, Window
 from lab.base import host
 from lab.base.cache import Cache

@@ -15,7 +15,7 @@ from harness.limits.entries import load_scenario
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
-from lab.kernels.packaged import DEFAULT, named_source
+from lab.kernels.debian_source import DEFAULT, named_source
 from tools.command import SOURCE, tool
 from tools.mutation.campaign import SEED, MutantCampaign, cheap
 from tools.mutation.kernel import build_schemata, generate

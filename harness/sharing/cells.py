@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from harness.figures.lines import read_sharing
 from harness.figures.read import figures_of
-from harness.profile.recorded import ProfiledCell
+from harness.profile.cells import ProfiledCell
 from harness.record.store import RunFolder
 from harness.run.plan import guest_job
 from harness.scenario.model import Scenario

@@ -14,9 +14,9 @@ from harness.commands.explain import _functions
 from harness.figures.read import figures_of
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind
-from harness.profile import recorded
+from harness.profile import cells
+from harness.profile.cells import ProfiledBoot, ProfiledCell, chosen_cell, parse_cell, profile_of, recorded_profile
 from harness.profile.model import BLIND, Code
-from harness.profile.recorded import ProfiledBoot, ProfiledCell, chosen_cell, parse_cell, profile_of, recorded_profile
 from harness.record.store import RunFolder
 from harness.scenario.registry import PER_IO
 from lab.base.cache import Cache
@@ -39,15 +39,15 @@ class Lab:
         assert stored is not None
         self.run, self.stored, self.boots = run, stored, 0
         self.fingerprint, self.digest = dict(stored.fingerprint), stored.digest
-        monkeypatch.setattr(recorded, "prepare_job", lambda *_: SimpleNamespace(fingerprint=self.fingerprint))
-        monkeypatch.setattr(recorded, "profile_boot", self._boot)
-        monkeypatch.setattr(recorded, "plugin", lambda *_: run.path / "run.json")
+        monkeypatch.setattr(cells, "prepare_job", lambda *_: SimpleNamespace(fingerprint=self.fingerprint))
+        monkeypatch.setattr(cells, "profile_boot", self._boot)
+        monkeypatch.setattr(cells, "plugin", lambda *_: run.path / "run.json")
         made = replace(profile(BEFORE).head, arm=CELL.arm, load=CELL.load, digest=str(stored.digest))
-        monkeypatch.setattr(recorded, "profiles_of", lambda *_, **__: {CELL.load: replace(profile(BEFORE), head=made)})
+        monkeypatch.setattr(cells, "profiles_of", lambda *_, **__: {CELL.load: replace(profile(BEFORE), head=made)})
 
     def _boot(self, *_: Any, **__: Any) -> ProfiledBoot:
         self.boots += 1
-        folder = next((self.run.path.parent / recorded.FOLDER).glob("*/*/"))
+        folder = next((self.run.path.parent / cells.FOLDER).glob("*/*/"))
         return ProfiledBoot(replace(self.stored, folder=folder, digest=self.digest), {}, Symbols((), ()), {})
 
     def profile(self, cell: ProfiledCell = CELL) -> Any:
@@ -69,14 +69,14 @@ def test_a_profile_is_made_once_and_read_back_as_it_was(lab: Lab) -> None:
     assert first.costs == profile(BEFORE).costs
     assert lab.boots == 1
     # Folders of before are found again by names of 24 digits, and read by their schema.
-    (folder,) = (lab.run.path.parent / recorded.FOLDER).iterdir()
+    (folder,) = (lab.run.path.parent / cells.FOLDER).iterdir()
     assert len(folder.name) == 24
     (folder.parent / "0").mkdir()
     (folder.parent / "0" / "together.json").write_text('{"schema": 1}')
     assert recorded_profile(lab.run, CELL) == first
     code = (Code("vmlinux", "submit", 0x1000, {0: 5, 4: 9}), Code("null_blk", "queue_rq", 0x2000, {}))
-    recorded._write(folder / "code.json", replace(first, code=code))
-    assert recorded._read(folder / "code.json") == replace(first, code=code)
+    cells._write(folder / "code.json", replace(first, code=code))
+    assert cells._read(folder / "code.json") == replace(first, code=code)
     assert json.loads((folder / "together.json").read_text())["schema"] == 2
     assert [path.name for path in folder.glob("*/boot.json")] == ["boot.json"]
 
@@ -94,7 +94,7 @@ def test_a_profile_is_of_the_window_that_was_sampled_and_names_what_was_executed
     boot = record(tmp_path / "boot", files(together=95.0))
     submit = (Symbol(0x1000, "submit"),)
     profiled = ProfiledBoot(boot, {"together": counted.encode()}, Symbols(submit, submit), {name: program})
-    made = recorded.profiles_of(profiled, b"", topology=null_topology(), loads=(SOLO, TOGETHER), head=HEAD)
+    made = cells.profiles_of(profiled, b"", topology=null_topology(), loads=(SOLO, TOGETHER), head=HEAD)
     assert list(made) == ["together"]
     found = made["together"]
     figures = figures_of(boot.files, null_topology(), (TOGETHER,))
@@ -144,7 +144,7 @@ def test_a_boot_that_is_not_complete_or_was_skipped_and_a_load_without_samples_h
     lab.run = run_of(tmp_path / "unfinished", [95.0], finish=False)
     with pytest.raises(CannotJudge, match="has no complete boot of red, seed 1"):
         lab.profile(replace(CELL, arm="red"))
-    monkeypatch.setattr(recorded, "profiles_of", lambda *_, **__: {})
+    monkeypatch.setattr(cells, "profiles_of", lambda *_, **__: {})
     with pytest.raises(CannotJudge, match="load together has no sampled window"):
         lab.profile()
 
@@ -154,7 +154,7 @@ def test_the_cell_whose_io_cost_changed_most_is_chosen(tmp_path: Path, monkeypat
     run, slower = (run_of(tmp_path / str(iops), [iops]) for iops in (95.0, 19.0))
     assert chosen_cell([run]) == ProfiledCell("none", "solo")
     assert chosen_cell([run, slower]) == chosen_cell([slower, run]) == CELL
-    monkeypatch.setattr(recorded, "_costs", lambda run, seed: {CELL: 1.0} | ({SOLO_CELL: 9.0} if run is slower else {}))
+    monkeypatch.setattr(cells, "_costs", lambda run, seed: {CELL: 1.0} | ({SOLO_CELL: 9.0} if run is slower else {}))
     assert chosen_cell([slower, run]) == CELL
     monkeypatch.undo()
     with pytest.raises(CannotJudge, match=r"no cell has cpu\.per_io under seed 2"):
@@ -166,11 +166,11 @@ def test_phases_of_profiled_boots_are_told_with_kernel_and_arm(lab: Lab, monkeyp
         phase_seen("setup")
         return lab._boot()
 
-    monkeypatch.setattr(recorded, "profile_boot", boot)
+    monkeypatch.setattr(cells, "profile_boot", boot)
     own: Any = SimpleNamespace(cache=None, qemu=SimpleNamespace(version=(7, 2)))
     kernel: Any = SimpleNamespace(release="6.1.0-18-amd64", vmlinux=lab.run.path / "run.json")
     told: list[str] = []
-    assert recorded.profiles_of_runs(own, [lab.run], CELL, [kernel], told.append) == [recorded_profile(lab.run, CELL)]
+    assert cells.profiles_of_runs(own, [lab.run], CELL, [kernel], told.append) == [recorded_profile(lab.run, CELL)]
     assert told == ["6.1.0-18-amd64 none, profiled: setup"]
 
 
