@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.bisect.finding import range_of
 from harness.bisect.notebook import Answer, ClaimSeen, CommitWord, Observation, Question
 from harness.bisect.oracle import claim_seen
-from harness.grid.lines import GridRow, lines
+from harness.grid.lines import GridRow, Line, lines
 from harness.grid.measure import Extends
 from harness.grid.timeline import spent
 from harness.judge.cells import Ensemble
@@ -54,8 +54,7 @@ def bisect_releases(sweeper: Extends, row: GridRow, figure: str, tell: Tell) -> 
         row = sweeper.extended(row, place)
         if place in row.missing:
             raise CannotJudge(f"{row.cells[place].kernel.spec} cannot be measured: {row.missing[place]}")
-    # A kernel counts to the end on whose side of the geometric mean of both its median is.
-    middle = math.sqrt(math.prod(_figure(row, end, figure).median for end in (good, bad))) if figure else None
+    middle = _middle(row, figure, (good, bad)) if figure else None
     seen = {place: observed(row, place, figure, middle) for place in (good, bad)}
     question = Question.between(seen[good], seen[bad])
     answers = {place: question.answer(seen[place]) for place in (good, bad)}
@@ -69,6 +68,19 @@ def bisect_releases(sweeper: Extends, row: GridRow, figure: str, tell: Tell) -> 
         good = place if answer.word is CommitWord.GOOD else good
         bad = place if answer.word is CommitWord.BAD else bad
     return Releases(row, question, seen, answers, good, bad)
+
+
+def _middle(row: GridRow, figure: str, ends: tuple[int, int]) -> float:
+    """The geometric mean of both ends: a kernel counts to the end on whose side its median is.
+
+    Raises CannotJudge unless the ends differ as ``blklab compare`` marks it.
+    """
+    good, bad = (_figure(row, end, figure).median for end in ends)
+    if not _line(row, figure).difference(*ends).marked:
+        raise CannotJudge(
+            f"{figure} does not differ between the ends: {good:.4g} and {bad:.4g}", remedy="use more seeds: --seeds 8"
+        )
+    return math.sqrt(good * bad)
 
 
 def demand_figure(scenario: Scenario, figure: str) -> None:
@@ -103,14 +115,17 @@ def observed(row: GridRow, place: int, figure: str, middle: float | None) -> Obs
 
 
 def _figure(row: GridRow, place: int, figure: str) -> Ensemble:
+    line = _line(row, figure)
+    if place not in line.values:
+        raise Misuse(f"{row.cells[place].kernel.spec} has no figure {figure}", remedy=_SHAPE)
+    return line.values[place]
+
+
+def _line(row: GridRow, figure: str) -> Line:
     known = {f"{line.arm}.{line.name}": line for line in lines(row, OF_ROLES) if line.arm}
-    wanted = known.get(figure)
-    if wanted is None or place not in wanted.values:
-        raise Misuse(
-            f"{row.cells[place].kernel.spec} has no figure {figure}{nearest(figure, known)}",
-            remedy=_SHAPE,
-        )
-    return wanted.values[place]
+    if figure not in known:
+        raise Misuse(f"no kernel of the row has the figure {figure}{nearest(figure, known)}", remedy=_SHAPE)
+    return known[figure]
 
 
 def text(releases: Releases, drift: int, go_on: str) -> Iterator[str]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from harness.judge.cells import CellResult, Ensemble
+from harness.judge.claims import Judgement
 from harness.judge.difference import ArmFigure, Difference, Precision
 from harness.record.grid import GridCell
 from harness.record.judging import Run
 from harness.record.store import KernelFacts
-from harness.scenario.model import Bound, Scenario, Status
-from harness.scenario.ratio import FIGURE
+from harness.scenario.model import Bound, Ratio, Scenario, Status
+from harness.scenario.ratio import BASELINE, FIGURE
 from harness.scenario.registry import COUNTED, GUEST, figure_of, on_several_cpus
 from lab.base.errors import Misuse
 
@@ -135,24 +136,31 @@ def lines(row: GridRow, metrics: Sequence[str] = METRICS, *, summed: bool = Fals
     ``summed``: of counts of several CPUs only those of all, for which role's I/Os share a line or a lock is chance.
     """
     sides = {place: Side(run.folder.facts.kernel, run.verdict.cells) for place, run in row.runs.items()}
-    figures = figure_lines(sides, metrics, exact=row.scenario.timing.exact, summed=summed)
+    figures = figure_lines(sides, metrics, exact=row.scenario.timing.exact, shared=True, summed=summed)
     return (*_claims(row, sides), *figures)
 
 
 def _claims(row: GridRow, sides: Mapping[int, Side]) -> Iterator[Line]:
     for number, claim in enumerate(row.scenario.claims):
         judged = {place: run.verdict.claims[number].judgement for place, run in row.runs.items()}
-        values = {place: each.ensemble for place, each in judged.items() if each.ensemble is not None}
-        statuses = {place: each.status for place, each in judged.items()}
-        figures = tuple(ArmFigure(*operand.path) for operand in claim.ratio.operands if operand.kind == FIGURE)
-        exact, bound = row.scenario.timing.exact, claim.expect
-        yield Line(claim.that, values, sides, exact, figures, bound=bound, statuses=statuses)
+        line = ratio_line(claim.that, claim.ratio, judged, sides, exact=row.scenario.timing.exact)
+        yield replace(line, bound=claim.expect)
+
+
+def ratio_line(
+    name: str, ratio: Ratio, judged: Mapping[int, Judgement], sides: Mapping[int, Side], *, exact: bool
+) -> Line:
+    """A claim, or a control."""
+    values = {place: each.ensemble for place, each in judged.items() if each.ensemble is not None}
+    statuses = {place: each.status for place, each in judged.items()}
+    figures = tuple(ArmFigure(*side.path) for side in ratio.operands if side.kind in (FIGURE, BASELINE))
+    return Line(name, values, sides, exact, figures, statuses=statuses)
 
 
 def figure_lines(
-    sides: Mapping[int, Side], metrics: Sequence[str], *, exact: bool, summed: bool = False
+    sides: Mapping[int, Side], metrics: Sequence[str], *, exact: bool, shared: bool = False, summed: bool = False
 ) -> Iterator[Line]:
-    """A figure that all roles of a load share (such as cpu.per_io) is one line, named without a role."""
+    """A line for each arm, load and role. ``shared``: one, without a role, where all roles of a load have the same."""
     figures: dict[tuple[str, str, str], dict[str, dict[int, dict[int, float]]]] = {}
     for place, side in sides.items():
         for cell in side.cells:
@@ -163,8 +171,8 @@ def figure_lines(
                     roles.setdefault(role, {}).setdefault(place, {})[cell.seed] = value
     for (arm, load, metric), roles in figures.items():
         first = next(iter(roles.values()))
-        shared = len(roles) > 1 and all(values == first for values in roles.values())
-        for role, by_place in {"": first}.items() if shared else roles.items():
+        same = shared and len(roles) > 1 and all(values == first for values in roles.values())
+        for role, by_place in {"": first}.items() if same else roles.items():
             held = ArmFigure(arm, load, role or next(iter(roles)), metric)
             name = ".".join(filter(None, (load, role, metric)))
             values = {place: Ensemble(by_seed) for place, by_seed in by_place.items()}

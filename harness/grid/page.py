@@ -4,21 +4,19 @@
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
 
+from harness.grid.lines import Side, changes, figure_lines, ratio_line
 from harness.grid.overview import NEAR, Collection, Column, heat_rows, word_of
-from harness.judge.cells import ensemble_of
-from harness.judge.claims import NOT_RUN, Judgement
-from harness.judge.difference import ArmFigure, claim_difference, figure_difference
+from harness.judge.claims import NOT_RUN, EntryVerdict
 from harness.judge.thresholds import LARGE
 from harness.judge.verdict import SHOWN_METRIC
 from harness.record.grid import GridCell
-from harness.record.judging import Run, precision_of
+from harness.record.judging import Run
 from harness.report.charts import StripRow, strip
 from harness.report.claims import EXPECTED, MUST_BE, value
 from harness.report.format import LEGEND, change_words, figure, reported, severity, spread, time_words
 from harness.report.html import Values, render
-from harness.scenario.model import Claim, Ratio, Scenario, Status
+from harness.scenario.model import Claim, Scenario, Status
 from harness.scenario.registry import PER_IO
 
 _NOTHING = "-"
@@ -40,38 +38,41 @@ def entries(rows: Sequence[Row], of: str, wish: str) -> list[Values]:
 
     Controls that ran on no row are left out. ``words`` has a label, a status and a value for each row.
     """
-    parts = []
+    parts, sides, exact = [], _sides(rows), _newest(rows).timing.exact
     for entry in getattr(_newest(rows), of):
-        words, drawn, seen = [], [], []
-        for label, run in rows:
-            alike = (
-                verdict
-                for verdict in (getattr(run.verdict, of) if run else ())
-                if (verdict.that, verdict.ratio) == (entry.that, entry.ratio.text) and verdict.judgement
-            )
-            verdict = next(alike, None)
-            if verdict and verdict.judgement:
-                words.append((label, verdict.word, value(verdict.judgement)))
-                drawn.append(StripRow(label, verdict.judgement.ensemble, verdict.judgement.interval))
-                if run and verdict.judgement.ensemble:
-                    seen.append((run, verdict.judgement))
+        verdicts: dict[int, EntryVerdict] = {
+            place: verdict
+            for place, (_, run) in enumerate(rows)
+            for verdict in reversed(getattr(run.verdict, of) if run else ())
+            if (verdict.that, verdict.ratio) == (entry.that, entry.ratio.text) and verdict.judgement
+        }
+        judged = {place: verdict.judgement for place, verdict in verdicts.items() if verdict.judgement}
+        words, drawn = [], []
+        for place, (label, _) in enumerate(rows):
+            verdict, judgement = verdicts.get(place), judged.get(place)
+            if verdict and judgement:
+                words.append((label, verdict.word, value(judgement)))
+                drawn.append(StripRow(label, judgement.ensemble, judgement.interval))
             else:
                 words.append((label, NOT_RUN, _NOTHING))
                 drawn.append(StripRow(label))
-        if any(word != NOT_RUN for _, word, _ in words):
+        if judged:
             that = f"{entry.that} (optional)" if isinstance(entry, Claim) and entry.optional else entry.that
             picture = strip(that, drawn, entry.expect, wish=wish)
             part = _part_of(that, entry.ratio.text, f"{wish} {entry.expect.text}", words, picture)
-            moved = any(_moved(entry.ratio, *pair) for pair in pairwise(seen))
-            turned = len({word for _, word, _ in words if word != NOT_RUN}) > 1
+            line = ratio_line(that, entry.ratio, judged, sides, exact=exact)
+            moved = any(change.difference.marked for change in changes([line], sorted(line.values)))
+            turned = len({verdict.word for verdict in verdicts.values()}) > 1
             parts.append(part | {"change": 2 * turned + moved})
     return sorted(parts, key=lambda part: (-part["change"], part["severity"]))
 
 
-def _moved(ratio: Ratio, before: tuple[Run, Judgement], after: tuple[Run, Judgement]) -> bool:
-    (left, first), (right, second) = before, after
-    cells, precision = (left.verdict.cells, right.verdict.cells), precision_of(left.folder, right.folder)
-    return claim_difference(ratio, first, second, cells, precision).marked
+def _sides(rows: Sequence[Row]) -> dict[int, Side]:
+    return {
+        place: Side(run.folder.facts.kernel, run.verdict.cells)
+        for place, (_, run) in enumerate(rows)
+        if run is not None
+    }
 
 
 def _part_of(that: str, ratio: str, expect: str, words: Sequence[tuple[str, str, str]], drawn: object) -> Values:
@@ -95,24 +96,15 @@ def compared(
     rows: Sequence[Row], metric: str = SHOWN_METRIC, show: Callable[[float], str] = figure
 ) -> Iterator[Values]:
     """A metric of every measured role: for each row the median, the range and the change from the first row with it."""
-    names = dict.fromkeys((seen.arm, seen.load, seen.role) for _, run in rows if run for seen in run.verdict.measured)
-    for arm, load, role in names:
-        cells, first = [], None
-        for _, run in rows:
-            ensemble = ensemble_of(run.verdict.cells, arm, (load, role, metric)) if run else None
-            if run is None or ensemble is None:
-                cells.append((_NOTHING, "", ""))
-                continue
+    for line in figure_lines(_sides(rows), (metric,), exact=_newest(rows).timing.exact):
+        first = min(line.values)
+        cells = [(_NOTHING, "", "")] * len(rows)
+        for place, ensemble in line.values.items():
             low, high = show(ensemble.low), show(ensemble.high)
-            change = ""
-            if first:
-                sides = first.verdict.cells, run.verdict.cells
-                precision = precision_of(first.folder, run.folder)
-                change = change_words(figure_difference(ArmFigure(arm, load, role, metric), *sides, precision))
-            cells.append((show(ensemble.median), "" if low == high else f"{low} .. {high}", change))
-            first = first or run
-        if first:
-            yield {"arm": arm, "load": load, "role": role, "cells": cells}
+            change = "" if place == first else change_words(line.difference(first, place))
+            cells[place] = show(ensemble.median), "" if low == high else f"{low} .. {high}", change
+        arm, load, role, _ = line.figures[0]
+        yield {"arm": arm, "load": load, "role": role, "cells": cells}
 
 
 def _newest(rows: Sequence[Row]) -> Scenario:

@@ -15,10 +15,8 @@ from typing import NamedTuple
 
 from harness import fitted
 from harness.judge.cells import CellResult, Ensemble, comparable, ensemble_of
-from harness.judge.claims import Judgement
 from harness.judge.thresholds import LARGE, NullEvidence, kind, null_evidence, product, widest
-from harness.scenario.model import Ratio, Status
-from harness.scenario.ratio import BASELINE, FIGURE
+from harness.scenario.model import Status
 from harness.scenario.registry import FigureKey
 
 LEAST_SEEDS = 2
@@ -151,7 +149,9 @@ class Difference:
             return Mark.UNKNOWN
         larger = self.size > self.threshold
         if self.single:
-            return Mark.MARKED if larger else Mark.UNKNOWN
+            # Without null pairs from that factor on: counts and depths double exactly.
+            at_least = self.evidence is None and self.size >= self.threshold
+            return Mark.MARKED if larger or at_least else Mark.UNKNOWN
         if not self.apart:
             return Mark.NONE
         return Mark.MARKED if larger else Mark.REAL
@@ -192,20 +192,6 @@ def figure_difference(
         reason = next(_reasons(figure.arm, left, right), "measured on one side only")
         return Difference(before, after, precision.exact, None, figure, reason)
     return Difference(before, after, precision.exact, precision.evidence([figure], left, right), figure)
-
-
-def claim_difference(
-    ratio: Ratio,
-    before: Judgement | None,
-    after: Judgement | None,
-    cells: tuple[Sequence[CellResult], Sequence[CellResult]],
-    precision: Precision,
-) -> Difference:
-    """A claim on two sides, of which ``cells`` are the figures."""
-    figures = [ArmFigure(*operand.path) for operand in ratio.operands if operand.kind in (FIGURE, BASELINE)]
-    sides = (Judgement(Status.MISS, None) if side is None else side for side in (before, after))
-    (first, left), (second, right) = ((side.ensemble, side.status) for side in sides)
-    return Difference(first, second, precision.exact, precision.evidence(figures, *cells), statuses=(left, right))
 
 
 def _reasons(arm: str, *sides: Sequence[CellResult]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from harness.scenario.model import Arm, Scenario, Source
 _PHASES = ("boot", "setup", "measure", "send")
 _CAUTION = (
     "kernel and BASE may differ in configuration and compiler, and baseline.* with them, not only in their code;"
-    " builds of both (source:, tree:) share them"
+    " builds of one recipe (source:, tree:) share them"
 )
 
 

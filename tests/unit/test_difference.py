@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import fitted
+from harness.grid.lines import Side, ratio_line
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement
 from harness.judge.difference import (
@@ -17,12 +18,12 @@ from harness.judge.difference import (
     Difference,
     Mark,
     Precision,
-    claim_difference,
     compare_cells,
     compare_figures,
     figure_difference,
 )
 from harness.judge.thresholds import NullEvidence, null_evidence, widest
+from harness.record.store import KernelFacts
 from harness.scenario.model import Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import cell, cells, ratio
@@ -54,11 +55,12 @@ def between(before: Sequence[float], after: Sequence[float], null: NullEvidence 
         ((100, 100), (95.1, 95.1), None, Mark.MARKED),
         ((0, 0), (1, 1), None, Mark.MARKED),
         ((-100, -100), (-94, -94), None, Mark.MARKED),
-        # Single values: more than a factor of two, or than any two boots.
+        # Single values: a factor of two, or more than any two boots.
         ((100,), (201, 202), None, Mark.MARKED),
         ((100,), (199, 200), None, Mark.UNKNOWN),
         ((1.2,), (56.0,), None, Mark.MARKED),
-        ((10.0,), (20.0,), None, Mark.UNKNOWN),
+        ((10.0,), (20.0,), None, Mark.MARKED),
+        ((10.0,), (19.9,), None, Mark.UNKNOWN),
         ((0.0,), (1.0,), None, Mark.MARKED),
         ((0.0,), (0.0,), None, Mark.UNKNOWN),
         ((100,), (150,), SMALL, Mark.UNKNOWN),
@@ -167,15 +169,17 @@ def test_a_figure_whose_kinds_differ_has_the_wider_threshold() -> None:
 
 
 def test_a_claim_has_the_evidence_of_its_quotient_and_may_turn() -> None:
-    left, right = cells("none", 50), cells("none", 60)
+    judged = {0: Judgement(Status.FAIL, ensemble(0.5)), 1: Judgement(Status.PASS, ensemble(0.6))}
+    kernels = (KernelFacts(release, release, "Debian", release) for release in ("6.1", "6.2", "6.3"))
+    sides = {place: Side(kernel, cells("none", 50)) for place, kernel in enumerate(kernels)}
     of = ratio("none.together.fast.iops", "none.solo.fast.iops")
-    sides = Judgement(Status.FAIL, ensemble(0.5)), Judgement(Status.PASS, ensemble(0.6))
-    known = {"rate, one role": FINE, "rate, several roles, below 1,000 IOPS": SMALL}
-    change = claim_difference(of, *sides, (left, right), replace(EXACT, known=known))
-    assert change.turned and change.evidence is not None
-    assert change.evidence.single == pytest.approx(1.02 * 1.5 - 1)
-    lost = claim_difference(of, sides[0], None, (left, []), EXACT)
-    assert (lost.turned, lost.mark, lost.statuses) == (False, Mark.UNKNOWN, (Status.FAIL, Status.MISS))
+    line = ratio_line("the share", of, judged, sides, exact=True)
+    change, null = line.difference(0, 1), null_evidence()
+    solo, slow = (null[f"rate, {company}"].single for company in ("one role", "several roles, below 1,000 IOPS"))
+    assert change.turned and change.evidence is not None and change.evidence.general
+    assert change.evidence.single == pytest.approx((1 + solo) * (1 + slow) - 1)
+    lost = line.difference(0, 2)
+    assert (lost.turned, lost.mark, lost.statuses) == (False, Mark.UNKNOWN, (Status.FAIL, None))
 
 
 def test_what_one_side_lacks_has_the_reason_of_the_side_that_failed() -> None:

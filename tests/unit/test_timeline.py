@@ -246,13 +246,15 @@ def test_a_figure_without_a_claim() -> None:
     found = bisect_releases(kernels, kernels.row(), FIGURE, lambda _: None)
     assert (found.good, found.bad) == (2, 3)
     assert "6.12 -> 6.16" in text_of(found)
-    with pytest.raises(Misuse, match=r"has no figure none\.together\.fast\.iop") as caught:
+    with pytest.raises(Misuse, match=r"has the figure none\.together\.fast\.iop, did") as caught:
         bisect_releases(kernels, kernels.row(), "none.together.fast.iop", lambda _: None)
     assert "ARM.LOAD.ROLE.METRIC" in caught.value.remedy
 
 
 def test_ends_that_cannot_be_bisected() -> None:
     alike, gone = Kernels([95.0] * 4), Kernels([None, 20.0])
+    with pytest.raises(CannotJudge, match=r"iops does not differ between the ends: 95\.1 and 95\.1"):
+        bisect_releases(alike, alike.row(), FIGURE, lambda _: None)
     with pytest.raises(CannotJudge, match="no claim holds on the good end and fails on the bad one"):
         bisect_releases(alike, alike.row(), "", lambda _: None)
     with pytest.raises(CannotJudge, match=r"debian:5\.10 cannot be measured: the suite dropped it"):

@@ -21,7 +21,7 @@ from harness.report.terminal.printing import figures, plain_table, print_wide, t
 from harness.scenario.model import Status
 
 _STYLES = {Mark.MARKED: "bold", Mark.REAL: "", Mark.NONE: "dim", Mark.UNKNOWN: "dim"}
-_SINGLE = f"one seed a side: a figure differs if it is more than {fitted.SINGLE:g} times the other (virtual clock only)"
+_SINGLE = f"one seed a side: a figure differs if it is {fitted.SINGLE:g} times the other or more (virtual clock only)"
 
 
 @dataclass(frozen=True)
