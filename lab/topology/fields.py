@@ -4,8 +4,8 @@
 from types import SimpleNamespace
 
 from lab.topology.model import EMULATED, Driver, Processors, StackKind, Zone
-from lab.topology.ranges import NamedRanges, Reference, References
-from lab.yaml.fields import Choice, Field, Flag, Integer, Kind, ListOf, Record, Text, name_text, rate, size, time
+from lab.topology.ranges import NamedRanges, References
+from lab.yaml.fields import NAME, Choice, Field, Flag, Integer, Kind, ListOf, Record, Text, name_text, rate, size, time
 
 _MEBIBYTE = 1 << 20
 _SECOND = 10**9
@@ -98,7 +98,7 @@ POLL_QUEUES = Field("poll_queues", Integer(0, 8), "null_blk: further queues, of 
 SLOT = Field("slot", Text(), "slot that it is plugged into", '"9"')
 NODE = Field("node", Integer(0, 63), "NUMA node; without effect on the virtual clock", "2", default=0)
 INTERRUPTS = Field("interrupts", Integer(0, 7), "CPU that takes its interrupts", "0", absent="the kernel's choice")
-HBA = Field("hba", Reference(), "HBA that has the LUN", "mpt0", required=True)
+HBA = Field("hba", Text("a name", NAME), "HBA that has the LUN", "mpt0", required=True)
 LUN_DISKS = Field("disks", References(least=1), "disks it consists of, in order", "[d0..3]", required=True)
 BOX_DISKS = Field("disks", References(least=1), "disks in it", "[d00..23]", required=True)
 

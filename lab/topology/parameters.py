@@ -152,9 +152,8 @@ def scaled(scale: int, parameter: str, value: int) -> int:
     return value * scale if parameter in {"service", "seek", "cost"} else value
 
 
-_DISK_KEYS = ("rate", "service", "seek", "rpm", "ncq", "look_ahead", "coalesce", "buffer", "zones")
 _KEYS: Mapping[str, Mapping[str, str]] = {
-    "disk": {key: key for key in _DISK_KEYS},
+    "disk": {key: key for key in (*DISK_SETTINGS, "zones")},
     "link": {"rate": "rate", "pcie": "rate", "sas": "rate", "efficiency": "efficiency", "cost": "cost"},
     "hba": {key: key for key in ("can_queue", "cmd_per_lun")},
 }

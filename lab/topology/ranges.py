@@ -54,16 +54,6 @@ def _range(first: str, last: str) -> str:
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A name. In a row whose key is a range also a range, which has become a name before it is read."""
-
-    type = "name"
-
-    def read(self, problems: Problems, label: str, node: Node) -> Any:
-        return name_text().read(problems, label, node)
-
-
-@dataclass(frozen=True)
 class References:
     """A list of names and ranges."""
 
