@@ -23,6 +23,7 @@ from harness.scenario.model import Arm, Scenario
 from lab.base.errors import InputErrors
 from lab.session import Job
 from lab.topology import fields, load
+from lab.topology.emulated import CONTROLLERS
 from lab.topology.model import EMULATED, Driver, StackKind
 from lab.yaml.fields import Choice, Field, Flag
 
@@ -53,6 +54,7 @@ _WALL: Draft = {"clock": "wall", "window": {"ramp": "1s", "runtime": "100ms"}, "
 """Queues that rest for twice the timeout of a request are idle."""
 _STACK = "s"
 _PATHS = (StackKind.MULTIPATH, StackKind.NVME)
+_FIXED = [driver for driver, limits in CONTROLLERS.items() if limits.least == limits.most]
 _MEMBERS = {"crypt": 1, "loop": 1, "md raid5": 3, "md raid4": 3, "md raid6": 4, "md raid10": 4}
 """Devices below a stack, where it has not two."""
 
@@ -61,7 +63,7 @@ def _draft(driver: str, stack: str) -> Draft:
     """One role on disks of a driver below ``stack``, or on one disk that two HBAs lead to."""
     paths, last = stack in _PATHS, _MEMBERS.get(stack, 2) - 1
     speed = {"rate": "200 MB/s"} if driver == Driver.TCMU else {"service": "100us"}
-    hba = {"driver": driver, "can_queue": 118 if driver == Driver.MPTSAS else 128}
+    hba = {"driver": driver, "can_queue": CONTROLLERS[Driver(driver)].most if driver in _FIXED else 128}
     several = paths or driver == Driver.NVMET_TCP
     places = f"0..{last}" if last else "0"
     disk, hbas = "d0" if paths else f"d{places}", f"h{places}" if several else "h0"

@@ -99,23 +99,21 @@ def test_differences_name_the_controllers_and_lost_properties() -> None:
     assert told[-1] == "disks and links are throttles, without seek, rpm, ncq"
 
 
-def test_lost_parameters_set_no_bounds_and_tags_of_virtio_scsi_are_rounded_down_to_a_power_of_two() -> None:
+def test_lost_parameters_set_no_bounds_and_virtio_scsi_always_has_its_tags() -> None:
     disks = emulated(named("intel-965p-lvm")).disks
     assert disks["sata0"].seek == disks["sata0"].rotation == 0
     assert disks["sata0"].zones == ()
     assert {link.cost for link in emulated(named("dl980-iodrive")).links.values()} == {0}
     topology = named("calibration-tcm-loop")
     asked = replace(topology, hbas={"loop": replace(topology.hbas["loop"], can_queue=254)})
-    assert emulated(asked).hbas["loop"].can_queue == 128
+    assert emulated(asked).hbas["loop"].can_queue == 1024
 
 
 REFUSED = {
     "9 disks on one mptsas1068, at most 8 are possible": made(Driver.MPTSAS, luns=9),
     "can_queue 64: mptsas1068 always has 118": made(Driver.MPTSAS, hba=Hba("h", Driver.MPTSAS, 64, 64)),
     "can_queue 2: megasas takes 4 to 974": made(Driver.MEGASAS, hba=Hba("h", Driver.MEGASAS, 2, 2)),
-    "can_queue 254: virtio-scsi needs a power of two": made(
-        Driver.VIRTIO_SCSI, hba=Hba("h", Driver.VIRTIO_SCSI, 254, 64)
-    ),
+    "can_queue 128: virtio-scsi always has 1024": made(Driver.VIRTIO_SCSI, hba=Hba("h", Driver.VIRTIO_SCSI, 128, 64)),
     "cmd_per_lun 65 exceeds can_queue 64": made(Driver.MEGASAS, hba=Hba("h", Driver.MEGASAS, 64, 65)),
     "write cmd_per_lun 64": made(Driver.NVME, hba=Hba("h", Driver.NVME, 64, 32)),
     "hw_queues 2: megasas has one queue": made(Driver.MEGASAS, hba=Hba("h", Driver.MEGASAS, 64, 64, hw_queues=2)),
