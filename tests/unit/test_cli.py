@@ -16,7 +16,7 @@ import harness.commands
 from harness.base.checkout import SCENARIOS
 from harness.cli import INTERRUPTED, LAB_BROKEN, MISUSE, main
 from harness.commands import GROUPS, CommandWord, load
-from harness.commands.parser import RUN_FILE, Command, Parser
+from harness.commands.parser import RUN_FILE, Command, Parser, build_parser
 from harness.commands.verdict import FORMATS
 from harness.record.store import PLAN
 from harness.report.terminal.scenario import describe_scenario, steps_of
@@ -243,8 +243,27 @@ def test_every_command_has_help(command: tuple[str, ...], capsys: pytest.Capture
     assert main([*command, "--help"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"usage: blklab {' '.join(command)}")
+    assert "".join(load(" ".join(command)).epilog.split()) in "".join(shown.split())
     assert main(["help", *command]) == 0
     assert capsys.readouterr().out == shown
+
+
+@pytest.mark.parametrize(
+    ("line", "environment", "name", "value"),
+    [
+        ("run x", "debian:6.1", "kernel", "debian:6.1"),
+        ("run x", "", "kernel", "distro"),
+        ("run x --kernel debian:7.2", "debian:6.1", "kernel", "debian:7.2"),
+        ("store cache prune --older-than 2", "", "older_than", 2 * 86400),
+        ("store index --keep 2k", "", "keep", 2048),
+    ],
+)
+def test_what_a_command_gets(
+    line: str, environment: str, name: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNEL", environment)
+    words = line.split()
+    assert build_parser(words).parse(words).keywords[name] == value
 
 
 def test_help_imports_no_command() -> None:
