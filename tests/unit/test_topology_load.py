@@ -223,6 +223,7 @@ def test_modelled_disks_have_any_rate_a_seek_and_a_link_that_requests_wait_for(t
     [
         ("links: [wire]", "links: [wier]", "t.yaml:6:52: disk a: no link wier, did you mean wire? (known: wire)"),
         (", links: [wire]", "", "t.yaml:4:9: link wire: nothing uses it"),
+        ("links: [wire]", "links: [wire, wire]", "t.yaml:6:52: disk a: link wire is listed twice"),
         ("rate: 80 MB/s", "service: 1ms", "disk b: driver tcmu needs disks with a rate"),
         ("driver: tcmu", "driver: tcm_loop", "disk a: seek needs driver tcmu, got tcm_loop"),
         ("driver: tcmu", "driver: tcm_loop", "disk a: links needs driver tcmu, got tcm_loop"),
