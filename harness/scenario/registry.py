@@ -321,11 +321,9 @@ def _named_lines() -> Iterator[Figure]:
 
     line = partial(Figure, source=Source.PLUGIN, held_by=(GUEST,), noise=Noise.EXECUTED)
     line = partial(line, machine=Machine.SEVERAL, absent=no_symbol)
-    says = "as lines.seen, of the lines that the function NAME writes or that the variable NAME is in"
-    yield line("line.NAME.seen", says)
-    yield line("line.NAME.footprint", "as lines.footprint, of these lines")
-    yield line("line.NAME.locks", "acquisitions of the locks in these lines")
-    yield line("line.NAME.locks.held", "instructions while each of them is held")
+    says = "as lines and locks, of the lines that the function NAME writes or that the variable NAME is in"
+    for count in ("seen", "footprint", "locks", "locks.held"):
+        yield line(f"line.NAME.{count}", says)
 
 
 def _sampled() -> Iterator[Figure]:
