@@ -43,7 +43,7 @@ def figures_of(files: Mapping[str, bytes], topology: Topology, loads: Iterable[L
 
 _TRIED_ROW = re.compile(r"([^\t]*)\t[^\t]*\t([01])\t([0-9]+)")
 # The scheduler is set first: where its file is not there, neither is the disk.
-_ATTRIBUTE = re.compile(r"queue\.(iosched/|(?!scheduler))(\S+)\[\S+\]")
+_ATTRIBUTE = re.compile(r"(?:stack\.)?queue\.(iosched/|(?!scheduler))(\S+)\[\S+\]")
 
 
 def read_tried(data: bytes) -> dict[FigureKey, float]:

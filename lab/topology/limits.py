@@ -197,6 +197,8 @@ _OF_REQUESTS = tuple(
     f"queue/{key}" for key in ("scheduler", "nr_requests", "async_depth", "rq_affinity", "io_timeout", "wbt_lat_usec")
 )
 """blk_mq_queue_attrs of block/blk-sysfs.c."""
+_OF_DRIVERS = ("queue/io_timeout",)
+"""Those that only a driver with a timeout has: neither dm-rq nor loop."""
 _LEAST_SIZES = {"xfs": 300 << 20, "btrfs": 109 << 20}
 """What the guest's mkfs.xfs (6.13) and mkfs.btrfs (6.14, metadata stored twice) refuse to go below."""
 
@@ -220,9 +222,9 @@ def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
         yield "kind md needs disks that keep its superblocks, and those of scsi_debug keep nothing"
     if stack.level == "raid0" and stack.bitmap != "none":
         yield "raid0 has no bitmap"
-    if stack.kind in _BIO_BASED or stack.mode == "bio":
-        for key in filter(stack.settings.get, _OF_REQUESTS):
-            yield f"{key.replace('/', '.')}: it has no queue of requests; write queue for its disks"
+    bio_based = stack.kind in _BIO_BASED or stack.mode == "bio"
+    for key in filter(stack.settings.get, _OF_REQUESTS if bio_based else _OF_DRIVERS):
+        yield f"{key.replace('/', '.')}: it has no queue of requests with that; write queue for its disks"
     yield from _size_reasons(stack, topology)
 
 

@@ -154,6 +154,11 @@ def test_an_attribute_that_the_elevator_lacks_is_skipped_by_its_name_and_the_ker
     assert verdict.cells[0].reasons == (f"mq-deadline of {KERNEL.release} has no attribute prio_aging_expire",)
 
 
+def test_an_attribute_that_a_stack_lacks_is_skipped(tmp_path: Path) -> None:
+    verdict = judge_run(booted(tmp_path, ("absent", "stack.queue.async_depth[s]", "/lab/s.sys/queue/async_depth")))
+    assert verdict.cells[0].reasons == (f"a queue of {KERNEL.release} has no attribute async_depth",)
+
+
 def test_an_interrupt_that_the_kernel_routes_itself_is_skipped(tmp_path: Path) -> None:
     verdict = judge_run(booted(tmp_path, ROUTED))
     assert (verdict.status, verdict.exit_code) == (Status.SKIP, 125)

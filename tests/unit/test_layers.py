@@ -342,6 +342,12 @@ def test_the_driver_of_its_disks_is_found_through_the_stack(mirrored: Topology) 
         (MIRROR, "driver: null_blk", "driver: scsi_debug", "stack m0: kind md needs disks that keep its superblocks"),
         (MIRROR, "level: raid1,", "level: raid1, queue: {scheduler: bfq},", "m0: queue.scheduler: it has no queue of"),
         (LAYERS, "kind: crypt,", "kind: crypt, queue: {nr_requests: 8},", "secret: queue.nr_requests: it has no queue"),
+        (
+            LAYERS,
+            "kind: loop, over",
+            "kind: loop, queue: {io_timeout: 900}, over",
+            "whole: queue.io_timeout: it has no",
+        ),
         (MIRROR, "{size: 512M,", "{size: 300M,", "xfs needs 300M or more, m0 has 299M"),
         (LAYERS.replace("ext4", "btrfs"), "{size: 512M,", "{size: 64M,", "btrfs needs 109M or more, l3 has 64M"),
         (MIRROR, "{size: 512M,", "{size: 1M,", "stack m0: l0 has no room besides its superblock"),
