@@ -327,18 +327,15 @@ def _named_lines() -> Iterator[Figure]:
 
 
 def _sampled() -> Iterator[Figure]:
-    """Tags are those of null_blk and NVMe, commands SCSI's."""
     sample = partial(Figure, source=Source.SAMPLES, basis=Basis.TIME)
-    for what, says in (
-        ("tags", "tags of null_blk or NVMe that a LUN holds, or all LUNs of a host"),
-        (
-            "commands",
-            "commands that a SCSI LUN or host was sent; one that waits for cmd_per_lun may hold a tag besides",
-        ),
-    ):
+    says = (
+        "tags (null_blk, NVMe) or commands (SCSI) of a LUN, or of all LUNs of a host; a command that waits for "
+        "cmd_per_lun may hold a tag besides"
+    )
+    for what in ("tags", "commands"):
         yield sample(f"{what}.mean", says, held_by=(LUN, HOST))
         yield sample(f"{what}.max", says, held_by=(LUN,))
-        yield sample(f"{what}.none", f"share of the samples without {what}", held_by=(LUN,), most=1.0)
+        yield sample(f"{what}.none", "share of the samples without any", held_by=(LUN,), most=1.0)
     says = "iodepth of the load on the LUN less its tags or commands; not of roles that pace themselves"
     yield sample("waiting.mean", says, held_by=(LUN,))
     yield sample("device.mean", "requests at a modelled disk, by this path", source=Source.DISKS, held_by=(LUN,))
