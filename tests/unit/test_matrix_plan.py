@@ -2,6 +2,7 @@
 """Matrices without a guest: who measures what, how it rolls up, and what is shown."""
 
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,6 +98,8 @@ def test_a_record_survives_the_disk(tmp_path: Path) -> None:
     (found,) = grids(tmp_path)
     assert found.grid == folder.grid == load_grid(tmp_path / "matrix" / "latest").grid
     assert found.grid.cells[1].status is None
+    # Earlier versions refuse fields that they do not know; the run is in its own folder.
+    assert "result" not in json.loads((folder.path / "matrix.json").read_text())["cells"][0]
     assert same_request(found.grid, planned)
     assert not same_request(found.grid, replace(planned, seeds=3))
 

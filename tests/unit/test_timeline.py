@@ -91,6 +91,12 @@ def test_every_change_is_found_between_neighbours(at: int) -> None:
     assert f"{SERIES[at - 1]} -> {SERIES[at]}: the share is kept: FAIL -> PASS x 4.73  (" in text(found)
 
 
+def test_a_claim_that_turns_is_a_change_however_small() -> None:
+    """From 89.1 to 90.2 % of a bound at 90 %."""
+    (change,) = Kernels([89.0, 90.1]).timeline().changes
+    assert (change.line.name, change.difference.turned, change.difference.marked) == ("the share is kept", True, False)
+
+
 def test_every_measured_kernel_has_its_values_in_the_text() -> None:
     """Eleven kernels do not fit in one table: each value has a place once, and what fails is marked."""
     kernels = Kernels([20.0] * 5 + [95.0] * 6)
