@@ -38,7 +38,7 @@ CPU_COSTS = {
     Driver.NULL_BLK: CpuCost(33_000, 22_000, 200),
     Driver.SCSI_DEBUG: CpuCost(35_000, 23_000, 150),
     Driver.TCM_LOOP: CpuCost(49_000, 39_000, 200),
-    Driver.TCMU: CpuCost(61_000, 60_000, 840),
+    Driver.TCMU: CpuCost(61_000, 60_000, 820),
     Driver.NVMET_TCP: CpuCost(74_000, 52_000, 1_150),
 }
 """Reads and writes on Debian's 6.1.0-56, at depths of 1, 4 and 16, without an elevator, with mq-deadline and with bfq.

@@ -234,6 +234,7 @@ KALLSYMS = """\
 ffffffff81000000 T _text
 ffffffff81000000 T startup_64
 ffffffff81000100 t irq_entries_start
+ffffffff81000100 T __irqentry_text_start
 ffffffff81000800 T asm_sysvec_apic_timer_interrupt
 ffffffff81000900 T asm_exc_page_fault
 ffffffff81000a00 T ret_from_fork_asm
@@ -250,6 +251,7 @@ def test_an_address_has_the_name_of_the_function_executed_there() -> None:
     symbols = read_kallsyms(KALLSYMS)
     names = {symbol.address & 0xFFFFFFF: (symbol.name, symbol.module) for symbol in symbols.functions}
     assert names[0x1000000] == ("startup_64", "")
+    assert names[0x1000100] == ("irq_entries_start", "")
     assert names[0x1000C00] == ("__x86_indirect_thunk_rax", "")
     assert names[0x0001000] == ("null_queue_rq", "null_blk")
     assert 0x1000D00 not in names
