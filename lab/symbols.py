@@ -99,9 +99,8 @@ def source_name(symbol: str) -> str:
 
 
 def _rank(name: str) -> tuple[bool, int, str]:
-    """Marks of the linker script come last, except the one that is where interrupts enter."""
-    mark = name.endswith(("_start", "_end", "_begin", "text")) and name != "irq_entries_start"
-    return mark, len(name), name
+    """Marks of the linker script come last."""
+    return name.endswith(("_start", "_end", "_begin", "text")), len(name), name
 
 
 def read_kallsyms(text: str) -> Symbols:

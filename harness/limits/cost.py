@@ -18,7 +18,7 @@ _IDLE = 0.1
 BOOT = 3.0
 """Host seconds for boot, set-up and results."""
 SHORT = 0.1
-"""Seconds: the window that is proposed; a CPU that works throughout does 1,200 I/Os of 4 KiB in it at least."""
+"""Seconds: the window that is proposed; a CPU that works throughout does 1,400 I/Os of 4 KiB in it at least."""
 _SECOND = 1e9
 _WORKS = 0.95
 
@@ -39,7 +39,7 @@ CPU_COSTS = {
     Driver.SCSI_DEBUG: CpuCost(35_000, 23_000, 150),
     Driver.TCM_LOOP: CpuCost(49_000, 39_000, 200),
     Driver.TCMU: CpuCost(61_000, 60_000, 820),
-    Driver.NVMET_TCP: CpuCost(74_000, 52_000, 1_150),
+    Driver.NVMET_TCP: CpuCost(67_000, 54_000, 1_130),
 }
 """Reads and writes on Debian's 6.1.0-56, at depths of 1, 4 and 16, without an elevator, with mq-deadline and with bfq.
 Renewed by: python -m tools.costs.

@@ -11,7 +11,7 @@ from itertools import permutations
 
 from harness.figures.lines import CacheLine, LockUse, Sharing
 from lab.kernels.objects import SourceLine
-from lab.symbols import Symbols
+from lab.symbols import Symbols, source_name
 
 HEAP, PER_CPU, UNKNOWN = "heap", "per-CPU", "unknown"
 _KNOWN_BY = 2
@@ -57,7 +57,7 @@ class Use:
 
     @property
     def function(self) -> str:
-        return self.symbol.partition(".")[0]
+        return source_name(self.symbol)
 
 
 @dataclass(frozen=True)

@@ -169,3 +169,16 @@ def test_code_at_the_first_symbol_is_its_and_code_below_it_has_no_name() -> None
     nodes = tuple(CallNode(3 + at, 0, address, 1, 1) for at, address in enumerate((0xFFF, 0x1000)))
     found = nodes_of(CountedWindow(2, 0, nodes, (), {}), SYMBOLS, [])
     assert [node.function.name for node in found] == [NO_NAME, "submit"]
+
+
+def test_an_object_has_functions_where_its_code_is(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("int number = 1;\nint twice(int x) { return 2 * x; }\n")
+    subprocess.run(["gcc", "-O2", "-c", "-o", str(tmp_path / "a.o"), str(tmp_path / "a.c")], check=True)
+    data = (tmp_path / "a.o").read_bytes()
+    assert {(label.name, label.section, label.is_code) for label in elf.labels(data)} >= {
+        ("number", ".data", False),
+        ("twice", ".text", True),
+    }
+    assert elf.function_in(data, "number") is None
+    assert elf.function_in(data, "twice") == elf.Label("twice", ".text", 0, True)
+    assert len(elf.code(data)) == 1
