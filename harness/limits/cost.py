@@ -18,7 +18,7 @@ _IDLE = 0.1
 BOOT = 3.0
 """Host seconds for boot, set-up and results."""
 SHORT = 0.1
-"""Seconds: the window that is proposed; a CPU that works throughout does 1,400 I/Os of 4 KiB in it at least."""
+"""Seconds: the window that is proposed; a CPU that works throughout does 1,390 I/Os of 4 KiB in it at least."""
 _SECOND = 1e9
 _WORKS = 0.95
 
