@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.bisect.finding import range_of
 from harness.bisect.notebook import Answer, ClaimSeen, CommitWord, Observation, Question
 from harness.bisect.oracle import claim_seen
-from harness.grid.lines import GridRow, Line, lines
+from harness.grid.lines import GridLine, GridRow, lines
 from harness.grid.measure import Extends
 from harness.grid.timeline import spent
 from harness.judge.cells import Ensemble
@@ -121,7 +121,7 @@ def _figure(row: GridRow, place: int, figure: str) -> Ensemble:
     return line.values[place]
 
 
-def _line(row: GridRow, figure: str) -> Line:
+def _line(row: GridRow, figure: str) -> GridLine:
     known = {f"{line.arm}.{line.name}": line for line in lines(row, OF_ROLES) if line.arm}
     if figure not in known:
         raise Misuse(f"no kernel of the row has the figure {figure}{nearest(figure, known)}", remedy=_SHAPE)

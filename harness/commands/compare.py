@@ -11,7 +11,7 @@ from harness.commands.parser import Command, flag, option
 from harness.grid.history import history, print_history
 from harness.grid.overview import of_pairs
 from harness.grid.page import set_page
-from harness.judge.difference import Mark
+from harness.judge.difference import Significance
 from harness.judge.visible import unseen
 from harness.record.index import IndexedRun, open_index
 from harness.record.judging import compare_runs, results_of
@@ -54,9 +54,9 @@ def _compare(
         runs = [[load_run(Path(run.path)) for run in pair] for pair in paired]
         write_page(out, set_page(of_pairs(runs, counted(changes))))
     marks = {change.mark for change in changes}
-    if Mark.MARKED in marks:
+    if Significance.MARKED in marks:
         return EXIT_FAIL
-    return EXIT_PASS if marks & {Mark.NONE, Mark.REAL} else EXIT_CANNOT_JUDGE
+    return EXIT_PASS if marks & {Significance.NONE, Significance.REAL} else EXIT_CANNOT_JUDGE
 
 
 def _comparison(pair: RunPair, metrics: tuple[str, ...]) -> Compared:

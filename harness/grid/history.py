@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from harness.grid.lines import Line, Side, changes, figure_lines
+from harness.grid.lines import GridLine, KernelSide, changes, figure_lines
 from harness.judge.difference import Difference
 from harness.record.index import Index, IndexedRun
 from harness.record.store import load_run
@@ -22,7 +22,7 @@ class FigureSeries:
     """One figure; a place of ``line`` is one of ``runs``. ``over`` says over what: ``days on 6.1`` or ``versions``."""
 
     over: str
-    line: Line
+    line: GridLine
     runs: tuple[IndexedRun, ...]
 
     def changes(self) -> Iterator[tuple[IndexedRun, IndexedRun, Difference]]:
@@ -50,7 +50,7 @@ def history(index: Index, scenario: str, metric: str) -> tuple[tuple[FigureSerie
 
 
 def _series(index: Index, over: str, runs: Sequence[IndexedRun], metric: str, *, exact: bool) -> Iterator[FigureSeries]:
-    sides = {place: Side(run.kernel_facts, index.cells(run.path)) for place, run in enumerate(runs)}
+    sides = {place: KernelSide(run.kernel_facts, index.cells(run.path)) for place, run in enumerate(runs)}
     for line in figure_lines(sides, (metric,), exact=exact):
         if len(line.values) > 1:
             yield FigureSeries(over, line, tuple(runs))

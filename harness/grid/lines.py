@@ -71,7 +71,7 @@ def label(spec: str) -> str:
     return spec.removeprefix(_PACKAGES).rpartition("@")[2].rpartition("/")[2]
 
 
-class Side(NamedTuple):
+class KernelSide(NamedTuple):
     """What was measured on one kernel."""
 
     kernel: KernelFacts
@@ -79,7 +79,7 @@ class Side(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Line:
+class GridLine:
     """One claim (``bound`` is what it expects) or one figure over kernels or runs, by their places.
 
     ``arm`` is empty for a claim, ``name`` its sentence; ``statuses`` are those of a claim, ``unit`` that of a figure.
@@ -88,7 +88,7 @@ class Line:
 
     name: str
     values: Mapping[int, Ensemble]
-    sides: Mapping[int, Side]
+    sides: Mapping[int, KernelSide]
     exact: bool
     figures: tuple[ArmFigure, ...] = ()
     arm: str = ""
@@ -112,35 +112,35 @@ class Line:
         return Difference(first, second, self.exact, null, statuses=(left, right))
 
 
-class LineChange(NamedTuple):
+class GridChange(NamedTuple):
     """``line`` differs between the places ``before`` and ``after``, between which nothing was measured."""
 
-    line: Line
+    line: GridLine
     before: int
     after: int
     difference: Difference
 
 
-def changes(lines: Sequence[Line], places: Sequence[int]) -> Iterator[LineChange]:
+def changes(lines: Sequence[GridLine], places: Sequence[int]) -> Iterator[GridChange]:
     """Every change between neighbours among the measured ``places``, in their order."""
     for before, after in itertools.pairwise(places):
         for line in lines:
             difference = line.difference(before, after)
             if difference.turned or difference.marked:
-                yield LineChange(line, before, after, difference)
+                yield GridChange(line, before, after, difference)
 
 
-def lines(row: GridRow, metrics: Sequence[str] = METRICS, *, summed: bool = False) -> tuple[Line, ...]:
+def lines(row: GridRow, metrics: Sequence[str] = METRICS, *, summed: bool = False) -> tuple[GridLine, ...]:
     """The claims in the order of the file, then the figures of each arm.
 
     ``summed``: of counts of several CPUs only those of all, for which role's I/Os share a line or a lock is chance.
     """
-    sides = {place: Side(run.folder.facts.kernel, run.verdict.cells) for place, run in row.runs.items()}
+    sides = {place: KernelSide(run.folder.facts.kernel, run.verdict.cells) for place, run in row.runs.items()}
     figures = figure_lines(sides, metrics, exact=row.scenario.timing.exact, shared=True, summed=summed)
     return (*_claims(row, sides), *figures)
 
 
-def _claims(row: GridRow, sides: Mapping[int, Side]) -> Iterator[Line]:
+def _claims(row: GridRow, sides: Mapping[int, KernelSide]) -> Iterator[GridLine]:
     for number, claim in enumerate(row.scenario.claims):
         judged = {place: run.verdict.claims[number].judgement for place, run in row.runs.items()}
         line = ratio_line(claim.that, claim.ratio, judged, sides, exact=row.scenario.timing.exact)
@@ -148,18 +148,18 @@ def _claims(row: GridRow, sides: Mapping[int, Side]) -> Iterator[Line]:
 
 
 def ratio_line(
-    name: str, ratio: Ratio, judged: Mapping[int, Judgement], sides: Mapping[int, Side], *, exact: bool
-) -> Line:
+    name: str, ratio: Ratio, judged: Mapping[int, Judgement], sides: Mapping[int, KernelSide], *, exact: bool
+) -> GridLine:
     """A claim, or a control."""
     values = {place: each.ensemble for place, each in judged.items() if each.ensemble is not None}
     statuses = {place: each.status for place, each in judged.items()}
     figures = tuple(ArmFigure(*side.path) for side in ratio.operands if side.kind in (FIGURE, BASELINE))
-    return Line(name, values, sides, exact, figures, statuses=statuses)
+    return GridLine(name, values, sides, exact, figures, statuses=statuses)
 
 
 def figure_lines(
-    sides: Mapping[int, Side], metrics: Sequence[str], *, exact: bool, shared: bool = False, summed: bool = False
-) -> Iterator[Line]:
+    sides: Mapping[int, KernelSide], metrics: Sequence[str], *, exact: bool, shared: bool = False, summed: bool = False
+) -> Iterator[GridLine]:
     """A line for each arm, load and role. ``shared``: one, without a role, where all roles of a load have the same."""
     figures: dict[tuple[str, str, str], dict[str, dict[int, dict[int, float]]]] = {}
     for place, side in sides.items():
@@ -176,4 +176,4 @@ def figure_lines(
             held = ArmFigure(arm, load, role or next(iter(roles)), metric)
             name = ".".join(filter(None, (load, role, metric)))
             values = {place: Ensemble(by_seed) for place, by_seed in by_place.items()}
-            yield Line(name, values, sides, exact, (held,), arm, unit=figure_of(held.role, metric).unit)
+            yield GridLine(name, values, sides, exact, (held,), arm, unit=figure_of(held.role, metric).unit)

@@ -5,7 +5,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from harness.grid.lines import Side, changes, figure_lines, ratio_line
+from harness.grid.lines import KernelSide, changes, figure_lines, ratio_line
 from harness.grid.overview import NEAR, Collection, Column, heat_rows, word_of
 from harness.judge.claims import NOT_RUN, EntryVerdict
 from harness.judge.thresholds import LARGE
@@ -67,9 +67,9 @@ def entries(rows: Sequence[Row], of: str, wish: str) -> list[Values]:
     return sorted(parts, key=lambda part: (-part["change"], part["severity"]))
 
 
-def _sides(rows: Sequence[Row]) -> dict[int, Side]:
+def _sides(rows: Sequence[Row]) -> dict[int, KernelSide]:
     return {
-        place: Side(run.folder.facts.kernel, run.verdict.cells)
+        place: KernelSide(run.folder.facts.kernel, run.verdict.cells)
         for place, (_, run) in enumerate(rows)
         if run is not None
     }

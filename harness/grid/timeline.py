@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from harness.grid.lines import METRICS, GridRow, Line, LineChange, changes, lines
+from harness.grid.lines import METRICS, GridChange, GridLine, GridRow, changes, lines
 from harness.grid.measure import Extends
 from harness.judge.thresholds import LARGE
 from harness.judge.visible import unseen
@@ -51,8 +51,8 @@ class Timeline:
     """``changes`` are in the order of kernels."""
 
     row: GridRow
-    lines: tuple[Line, ...]
-    changes: tuple[LineChange, ...]
+    lines: tuple[GridLine, ...]
+    changes: tuple[GridChange, ...]
 
     @property
     def saved(self) -> int:
@@ -68,7 +68,7 @@ def timeline(
     while True:
         drawn = lines(row, metrics, summed=True)
 
-        def differ(before: int, after: int, drawn: tuple[Line, ...] = drawn) -> bool:
+        def differ(before: int, after: int, drawn: tuple[GridLine, ...] = drawn) -> bool:
             return any(changes(drawn, (before, after)))
 
         place = next_place(len(row.cells), row.runs.keys(), row.missing.keys(), differ, step)
@@ -104,14 +104,14 @@ def text(timeline: Timeline) -> str:
     return "".join(f"{line}\n" for part in parts for line in part(timeline))
 
 
-def _between(change: LineChange, row: GridRow) -> str:
+def _between(change: GridChange, row: GridRow) -> str:
     """``7.0 -> 7.1``, with the kernels between them that could not be measured."""
     missing = [row.labels[place] for place in range(change.before + 1, change.after) if place in row.missing]
     note = f" ({', '.join(missing)} missing)" if missing else ""
     return f"{row.labels[change.before]} -> {row.labels[change.after]}{note}"
 
 
-def _what(change: LineChange) -> str:
+def _what(change: GridChange) -> str:
     """``mq-deadline solo.fast.cpu.per_io +58 %``; for a claim that turned, how. From a doubling on as a factor."""
     words, share = change.line.title, change.difference.share
     if change.difference.turned:
@@ -121,7 +121,7 @@ def _what(change: LineChange) -> str:
     return f"{words} {f'{100 * share:+.0f} %' if share < 1 else f'x {1 + share:.3g}'}"
 
 
-def _ends(change: LineChange) -> str:
+def _ends(change: GridChange) -> str:
     """``0.020 -> 0.990, expected >= 0.9``, or ``12,345 -> 19,505 ns``."""
     line = change.line
     sides = (change.difference.before, change.difference.after)
@@ -171,13 +171,13 @@ def _table(timeline: Timeline) -> Iterator[str]:
         first = last
 
 
-def _named(line: Line) -> str:
+def _named(line: GridLine) -> str:
     """With the bound of a claim or the unit of a figure."""
     after = line.unit if line.bound is None else line.bound.text
     return f"{line.title}, {after}" if after else line.title
 
 
-def _value(line: Line, place: int) -> str:
+def _value(line: GridLine, place: int) -> str:
     shown = figure(line.values[place].median) if place in line.values else "-"
     return f"{shown} F" if line.statuses.get(place) is Status.FAIL else shown
 

@@ -39,7 +39,7 @@ _NO_FIGURE = ArmFigure("", "", "", "")
 JUDGED = {Status.PASS, Status.FAIL}
 
 
-class Mark(Enum):
+class Significance(Enum):
     """NONE: the ensembles overlap. REAL: they are apart. MARKED: and by more than the threshold. UNKNOWN: too few
     seeds to tell."""
 
@@ -144,21 +144,21 @@ class Difference:
         return self.evidence.single if self.single or other_seeds else self.evidence.layout
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> Significance:
         if self.before is None or self.after is None or (self.single and not self.exact):
-            return Mark.UNKNOWN
+            return Significance.UNKNOWN
         larger = self.size > self.threshold
         if self.single:
             # Without null pairs from that factor on: counts and depths double exactly.
             at_least = self.evidence is None and self.size >= self.threshold
-            return Mark.MARKED if larger or at_least else Mark.UNKNOWN
+            return Significance.MARKED if larger or at_least else Significance.UNKNOWN
         if not self.apart:
-            return Mark.NONE
-        return Mark.MARKED if larger else Mark.REAL
+            return Significance.NONE
+        return Significance.MARKED if larger else Significance.REAL
 
     @property
     def marked(self) -> bool:
-        return self.mark is Mark.MARKED
+        return self.mark is Significance.MARKED
 
 
 def compare_cells(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from harness.judge.cells import Ensemble
 from harness.judge.claims import XFAIL, XPASS
-from harness.judge.difference import Difference, Mark
+from harness.judge.difference import Difference, Significance
 from harness.scenario.model import Status
 
 STYLES: Mapping[str, str] = {
@@ -82,7 +82,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-MARKS = {Mark.MARKED: "*", Mark.REAL: "", Mark.NONE: "~", Mark.UNKNOWN: "?"}
+MARKS = {Significance.MARKED: "*", Significance.REAL: "", Significance.NONE: "~", Significance.UNKNOWN: "?"}
 LEGEND = "* differs; ~ the ranges overlap: no difference; ? cannot tell: fewer than two seeds on a side"
 
 
@@ -90,6 +90,6 @@ def change_words(change: Difference) -> str:
     """The change from before to after in per cent, with the mark of ``blklab compare``."""
     if change.share is None:
         return "-"
-    if change.mark is Mark.NONE:
+    if change.mark is Significance.NONE:
         return MARKS[change.mark]
     return f"{100 * change.share:+.1f} % {MARKS[change.mark]}".rstrip()

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import fitted
-from harness.grid.lines import Side, ratio_line
+from harness.grid.lines import KernelSide, ratio_line
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement
 from harness.judge.difference import (
     ArmFigure,
     Difference,
-    Mark,
     Precision,
+    Significance,
     compare_cells,
     compare_figures,
     figure_difference,
@@ -44,48 +44,48 @@ def between(before: Sequence[float], after: Sequence[float], null: NullEvidence 
 @pytest.mark.parametrize(
     ("before", "after", "null", "wanted"),
     [
-        ((100, 102), (101, 103), None, Mark.NONE),
-        ((100, 102), (102, 104), None, Mark.NONE),
-        ((100, 102), (103, 104), None, Mark.REAL),
-        ((100, 102), (95.5, 96), None, Mark.MARKED),
-        ((60, 140), (50, 59), None, Mark.MARKED),
-        ((100, 100), (105, 105), None, Mark.REAL),
-        ((100, 100), (105.1, 105.1), None, Mark.MARKED),
-        ((100, 100), (95.3, 95.3), None, Mark.REAL),
-        ((100, 100), (95.1, 95.1), None, Mark.MARKED),
-        ((0, 0), (1, 1), None, Mark.MARKED),
-        ((-100, -100), (-94, -94), None, Mark.MARKED),
+        ((100, 102), (101, 103), None, Significance.NONE),
+        ((100, 102), (102, 104), None, Significance.NONE),
+        ((100, 102), (103, 104), None, Significance.REAL),
+        ((100, 102), (95.5, 96), None, Significance.MARKED),
+        ((60, 140), (50, 59), None, Significance.MARKED),
+        ((100, 100), (105, 105), None, Significance.REAL),
+        ((100, 100), (105.1, 105.1), None, Significance.MARKED),
+        ((100, 100), (95.3, 95.3), None, Significance.REAL),
+        ((100, 100), (95.1, 95.1), None, Significance.MARKED),
+        ((0, 0), (1, 1), None, Significance.MARKED),
+        ((-100, -100), (-94, -94), None, Significance.MARKED),
         # Single values: a factor of two, or more than any two boots.
-        ((100,), (201, 202), None, Mark.MARKED),
-        ((100,), (199, 200), None, Mark.UNKNOWN),
-        ((1.2,), (56.0,), None, Mark.MARKED),
-        ((10.0,), (20.0,), None, Mark.MARKED),
-        ((10.0,), (19.9,), None, Mark.UNKNOWN),
-        ((0.0,), (1.0,), None, Mark.MARKED),
-        ((0.0,), (0.0,), None, Mark.UNKNOWN),
-        ((100,), (150,), SMALL, Mark.UNKNOWN),
-        ((100,), (151,), SMALL, Mark.MARKED),
-        ((100, 100), (151,), SMALL, Mark.MARKED),
-        ((0,), (1,), SMALL, Mark.MARKED),
-        ((100,), (102.1,), FINE, Mark.MARKED),
+        ((100,), (201, 202), None, Significance.MARKED),
+        ((100,), (199, 200), None, Significance.UNKNOWN),
+        ((1.2,), (56.0,), None, Significance.MARKED),
+        ((10.0,), (20.0,), None, Significance.MARKED),
+        ((10.0,), (19.9,), None, Significance.UNKNOWN),
+        ((0.0,), (1.0,), None, Significance.MARKED),
+        ((0.0,), (0.0,), None, Significance.UNKNOWN),
+        ((100,), (150,), SMALL, Significance.UNKNOWN),
+        ((100,), (151,), SMALL, Significance.MARKED),
+        ((100, 100), (151,), SMALL, Significance.MARKED),
+        ((0,), (1,), SMALL, Significance.MARKED),
+        ((100,), (102.1,), FINE, Significance.MARKED),
         # Exactly what layout moves is no difference; it may move a figure by a factor, and no fall is above 100 %.
-        ((100, 100), (125, 125), SMALL, Mark.REAL),
-        ((100, 100), (126, 126), SMALL, Mark.MARKED),
-        ((100, 100), (100.9, 101), FINE, Mark.REAL),
-        ((100, 100), (102, 102), FINE, Mark.MARKED),
-        ((100, 103), (102, 104), FINE, Mark.NONE),
-        ((100, 100), (34, 34), replace(SMALL, layout=2.0), Mark.REAL),
-        ((100, 100), (20, 20), replace(SMALL, layout=2.0), Mark.MARKED),
+        ((100, 100), (125, 125), SMALL, Significance.REAL),
+        ((100, 100), (126, 126), SMALL, Significance.MARKED),
+        ((100, 100), (100.9, 101), FINE, Significance.REAL),
+        ((100, 100), (102, 102), FINE, Significance.MARKED),
+        ((100, 103), (102, 104), FINE, Significance.NONE),
+        ((100, 100), (34, 34), replace(SMALL, layout=2.0), Significance.REAL),
+        ((100, 100), (20, 20), replace(SMALL, layout=2.0), Significance.MARKED),
     ],
 )
 def test_a_difference_is_where_ranges_are_apart_and_marked_where_it_is_large(
-    before: Sequence[float], after: Sequence[float], null: NullEvidence | None, wanted: Mark
+    before: Sequence[float], after: Sequence[float], null: NullEvidence | None, wanted: Significance
 ) -> None:
     assert between(before, after, null).mark is between(after, before, null).mark is wanted
     lone = 1 in map(len, (before, after))
     # Nothing is exact that does not say so, and single values may then be noise.
-    assert not lone or Difference(ensemble(*before), ensemble(*after)).mark is Mark.UNKNOWN
-    assert Difference(ensemble(*before), None, exact=True).mark is Mark.UNKNOWN
+    assert not lone or Difference(ensemble(*before), ensemble(*after)).mark is Significance.UNKNOWN
+    assert Difference(ensemble(*before), None, exact=True).mark is Significance.UNKNOWN
 
 
 VALUES = st.dictionaries(st.integers(1, 4), st.floats(0, 1e9), min_size=1)
@@ -116,19 +116,19 @@ def test_cells_are_compared_alike_in_both_directions(rates: list[float], others:
         }
 
 
-@pytest.mark.parametrize(("value", "wanted"), [(101.5, Mark.REAL), (103.0, Mark.MARKED)])
-def test_under_other_seeds_a_figure_differs_by_more_than_any_two_boots(value: float, wanted: Mark) -> None:
+@pytest.mark.parametrize(("value", "wanted"), [(101.5, Significance.REAL), (103.0, Significance.MARKED)])
+def test_under_other_seeds_a_figure_differs_by_more_than_any_two_boots(value: float, wanted: Significance) -> None:
     before, after = ensemble(100, 100), Ensemble({3: value, 4: value})
     assert Difference(before, after, exact=True, evidence=FINE).mark is wanted
-    assert between((100, 100), (value, value), FINE).mark is Mark.MARKED
+    assert between((100, 100), (value, value), FINE).mark is Significance.MARKED
 
 
 def test_between_configurations_other_seeds_count_as_equal_ones() -> None:
     general = SMALL.between_configurations()
     other = Ensemble({3: 105.1, 4: 105.1})
     assert (general.layout, general.single, general.general) == (0.05, 0.5, True)
-    assert Difference(ensemble(100, 100), other, exact=True, evidence=general).mark is Mark.MARKED
-    assert Difference(ensemble(100, 100), other, exact=True, evidence=SMALL).mark is Mark.REAL
+    assert Difference(ensemble(100, 100), other, exact=True, evidence=general).mark is Significance.MARKED
+    assert Difference(ensemble(100, 100), other, exact=True, evidence=SMALL).mark is Significance.REAL
     assert replace(SMALL, single=0.01).between_configurations().single == 0.05
 
 
@@ -171,7 +171,7 @@ def test_a_figure_whose_kinds_differ_has_the_wider_threshold() -> None:
 def test_a_claim_has_the_evidence_of_its_quotient_and_may_turn() -> None:
     judged = {0: Judgement(Status.FAIL, ensemble(0.5)), 1: Judgement(Status.PASS, ensemble(0.6))}
     kernels = (KernelFacts(release, release, "Debian", release) for release in ("6.1", "6.2", "6.3"))
-    sides = {place: Side(kernel, cells("none", 50)) for place, kernel in enumerate(kernels)}
+    sides = {place: KernelSide(kernel, cells("none", 50)) for place, kernel in enumerate(kernels)}
     of = ratio("none.together.fast.iops", "none.solo.fast.iops")
     line = ratio_line("the share", of, judged, sides, exact=True)
     change, null = line.difference(0, 1), null_evidence()
@@ -179,7 +179,7 @@ def test_a_claim_has_the_evidence_of_its_quotient_and_may_turn() -> None:
     assert change.turned and change.evidence is not None and change.evidence.general
     assert change.evidence.single == pytest.approx((1 + solo) * (1 + slow) - 1)
     lost = line.difference(0, 2)
-    assert (lost.turned, lost.mark, lost.statuses) == (False, Mark.UNKNOWN, (Status.FAIL, None))
+    assert (lost.turned, lost.mark, lost.statuses) == (False, Significance.UNKNOWN, (Status.FAIL, None))
 
 
 def test_what_one_side_lacks_has_the_reason_of_the_side_that_failed() -> None:
@@ -190,7 +190,7 @@ def test_what_one_side_lacks_has_the_reason_of_the_side_that_failed() -> None:
         *((f"none.{name}.iops", "") for name in ("solo.fast", "together.fast", "together.slow")),
         *((f"red.{name}.iops", "FAIL: it died; at once") for name in ("solo.fast", "together.fast", "together.slow")),
     ]
-    assert [row.mark for row in rows] == [Mark.UNKNOWN] * 6
+    assert [row.mark for row in rows] == [Significance.UNKNOWN] * 6
     extra = replace(after[0], figures={**after[0].figures, ("more", "fast", "iops"): 1.0})
     last = [row for row in compare_cells(before[:1], [extra], ("iops",), Precision()) if row.before is None]
     assert [(row.figure.load, row.reason) for row in last] == [("more", "measured on one side only")]

@@ -8,7 +8,7 @@ import pytest
 
 from harness.cli import main
 from harness.grid.history import FigureSeries, history
-from harness.grid.lines import Line, Side
+from harness.grid.lines import GridLine, KernelSide
 from harness.judge.cells import Ensemble
 from harness.record.index import IndexedRun, open_index
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
@@ -24,7 +24,7 @@ def found(*levels: float, spread: float = 0.0) -> list[tuple[float, float]]:
         place: Ensemble({1: level * (1 - spread), 2: level, 3: level * (1 + spread)})
         for place, level in enumerate(levels)
     }
-    line = Line("together.fast.iops", values, dict.fromkeys(values, Side(run.kernel_facts, ())), exact=False)
+    line = GridLine("together.fast.iops", values, dict.fromkeys(values, KernelSide(run.kernel_facts, ())), exact=False)
     changes = [change for _, _, change in FigureSeries("versions", line, (run,) * len(levels)).changes()]
     return [(change.before.median, change.after.median) for change in changes if change.before and change.after]
 

@@ -17,7 +17,7 @@ from harness.base.files import write_json
 from harness.commands.compare import _comparison
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import margin_of
-from harness.judge.difference import Difference, Mark, Precision, compare_cells
+from harness.judge.difference import Difference, Precision, Significance, compare_cells
 from harness.judge.thresholds import DATA, LARGE, NullEvidence, claim_layouts, null_evidence, null_pairs
 from harness.judge.verdict import judge, verdict_document
 from harness.patch.judgement import Effect, outcomes
@@ -95,8 +95,8 @@ def test_a_kind_that_differs_in_few_arms_keeps_the_general_thresholds() -> None:
         (0.01, 0.02),
     ]
     before, after = ensemble(100, 100), ensemble(101, 101)
-    assert Difference(before, after, exact=True, evidence=equal).mark is Mark.MARKED
-    assert Difference(before, after, exact=True, evidence=equal.usable()).mark is Mark.REAL
+    assert Difference(before, after, exact=True, evidence=equal).mark is Significance.MARKED
+    assert Difference(before, after, exact=True, evidence=equal.usable()).mark is Significance.REAL
 
 
 def test_the_stored_data_are_read_as_they_are_usable(tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ def test_each_figure_gets_the_evidence_of_its_kind() -> None:
     before, after = ([cell(seed, iops=value) for seed in (1, 2)] for value in (100.0, 102.0))
     precision = Precision(exact=True, alike=True, known={"rate, one role": SMALL})
     (one,) = compare_cells(before, after, ("iops",), precision)
-    assert (one.evidence, one.apart, one.mark) == (SMALL, True, Mark.MARKED)
+    assert (one.evidence, one.apart, one.mark) == (SMALL, True, Significance.MARKED)
     (other,) = compare_cells(before, after, ("iops",), replace(precision, known={"rate, several roles": SMALL}))
-    assert (other.evidence, other.mark) == (None, Mark.REAL)
+    assert (other.evidence, other.mark) == (None, Significance.REAL)
 
 
 def test_compare_uses_it_between_builds_and_not_between_distribution_kernels(

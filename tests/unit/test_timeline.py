@@ -10,7 +10,7 @@ import pytest
 from harness import fitted
 from harness.bisect.releases import Releases, bisect_releases, demand_figure
 from harness.bisect.releases import text as release_text
-from harness.grid.lines import GridRow, Side, changes, figure_lines, label, lines
+from harness.grid.lines import GridRow, KernelSide, changes, figure_lines, label, lines
 from harness.grid.measure import judged
 from harness.grid.timeline import Timeline, next_place, text, timeline
 from harness.judge.cells import CellResult, Ensemble
@@ -200,7 +200,7 @@ def test_counts_of_several_cpus_are_told_of_all_of_them() -> None:
         ({}, {"none four.r0.atomics", "none four.guest.atomics"}),
     ):
         seen = tuple(replace(cell, figures=own | more) for cell in cells("none", 50.0))
-        sides = {0: Side(KernelFacts("debian:6.1", "6.1", "Debian", "d"), seen)}
+        sides = {0: KernelSide(KernelFacts("debian:6.1", "6.1", "Debian", "d"), seen)}
         assert {line.title for line in figure_lines(sides, ("atomics",), exact=True, summed=True)} == names
 
 

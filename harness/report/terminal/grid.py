@@ -12,7 +12,7 @@ from rich.text import Text
 
 from harness import fitted
 from harness.judge.cells import Ensemble
-from harness.judge.difference import Difference, Mark
+from harness.judge.difference import Difference, Significance
 from harness.judge.thresholds import LARGE
 from harness.record.grid import Grid, GridCell
 from harness.record.store import KernelFacts
@@ -20,7 +20,7 @@ from harness.report.format import LEGEND, MARKS, STYLES, figure, limits, percent
 from harness.report.terminal.printing import figures, plain_table, print_wide, trimmed
 from harness.scenario.model import Status
 
-_STYLES = {Mark.MARKED: "bold", Mark.REAL: "", Mark.NONE: "dim", Mark.UNKNOWN: "dim"}
+_STYLES = {Significance.MARKED: "bold", Significance.REAL: "", Significance.NONE: "dim", Significance.UNKNOWN: "dim"}
 _SINGLE = f"one seed a side: a figure differs if it is {fitted.SINGLE:g} times the other or more (virtual clock only)"
 
 
@@ -111,7 +111,9 @@ def _side(ensemble: Ensemble | None) -> tuple[str, str]:
 def counted(changes: Sequence[Difference]) -> str:
     """How many figures differ, such as ``6 figures: 1 with a difference of more than 5 %, 2 less``."""
     marks = [change.mark for change in changes]
-    marked, real, unknown = (marks.count(mark) for mark in (Mark.MARKED, Mark.REAL, Mark.UNKNOWN))
+    marked, real, unknown = (
+        marks.count(mark) for mark in (Significance.MARKED, Significance.REAL, Significance.UNKNOWN)
+    )
     large = f"of more than {100 * LARGE.share:g} %, {real} less"
     if any(map(_own, changes)):
         large = f"above their thresholds, {real} below"
