@@ -104,10 +104,7 @@ def _run(
         own = arms_of(arms, each, chosen)
         command = (*run_command(ref, kernel, seeds, own), *(("--verify",) if verify else ()))
         request = Request(each, booted, seeds, own, verify, command=command)
-        old = replace(request, kernel=based) if based else None
-        if base and based:
-            request = replace(request, base=KernelFacts.of(based), command=(*command, "--base", base))
-        verdict = _measure(bench, request, old, exports, mail)
+        verdict = _measure(bench, request, (base, based) if base and based else None, exports, mail)
         ended.append((each.name, verdict))
         if fail_fast and verdict.exit_code:
             break
@@ -157,8 +154,14 @@ def _tell_costs(estimates: Sequence[Estimate], results: str | None) -> None:
         tell(line)
 
 
-def _measure(bench: Bench, request: Request, base: Request | None, exports: Exports, mail: Path | None) -> Verdict:
+def _measure(
+    bench: Bench, request: Request, based: tuple[str, Kernel] | None, exports: Exports, mail: Path | None
+) -> Verdict:
     """The verdict of one scenario, after its run on the BASE kernel or beside it; printed and exported."""
+    base = replace(request, kernel=based[1]) if based else None
+    if based:
+        spec, kernel = based
+        request = replace(request, base=KernelFacts.of(kernel), command=(*request.command, "--base", spec))
     if base and request.scenario.timing.by_rule:
         baseline, run = bench.run_beside(base, request)
     elif base:

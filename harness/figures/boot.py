@@ -137,7 +137,7 @@ def read_readback(data: bytes) -> tuple[Reading, ...]:
 
 @dataclass(frozen=True)
 class LoadFiles:
-    """What one boot on a topology left of one load. Its names of files are those of ``registry.Source``."""
+    """What one boot on a topology left of one load. Its names of files are those of ``registry.BootFile``."""
 
     files: Mapping[str, bytes]
     topology: Topology

@@ -16,7 +16,7 @@ from io import BytesIO
 from harness.figures.boot import READBACK, LoadFiles, MeasurementError
 from harness.figures.fio import bytes_read
 from harness.scenario.model import Role
-from harness.scenario.registry import LARGEST_FOLIO, MOST_PROCESSORS, SLOTS, Figures, Readings, Source
+from harness.scenario.registry import LARGEST_FOLIO, MOST_PROCESSORS, SLOTS, BootFile, Figures, Readings
 from lab.base.record import INVENTORY
 from lab.realise.inventory import Inventory, mismatches, read_inventory
 
@@ -129,7 +129,7 @@ def counter_figures(files: LoadFiles, figures: Figures) -> Readings:
     They are of the window with its ramp; two roles on one LUN share them. ``resync.bw`` is the same for every role.
     """
     load = files.load
-    window = read_window(_counter_file(files, "before"), files.sent(Source.COUNTERS), load.name)
+    window = read_window(_counter_file(files, "before"), files.sent(BootFile.COUNTERS), load.name)
     if window.resync is not None:
         yield from (((load.name, role, "resync.bw"), window.resync) for role in load.roles)
     for role in load.roles.values():
@@ -147,7 +147,7 @@ def counter_figures(files: LoadFiles, figures: Figures) -> Readings:
         # A path group of NVMe counts nothing itself.
         sectors = summed["disk"]["reads.sectors"] or summed["members"]["reads.sectors"]
         alone = load.tells_hits(role) and _counts_alone(files, role)
-        if alone and (asked := bytes_read(files.sent(Source.FIO), files.name(Source.FIO))[role.name]):
+        if alone and (asked := bytes_read(files.sent(BootFile.FIO), files.name(BootFile.FIO))[role.name]):
             yield (load.name, role.name, "page_cache.hits"), max(0.0, 1 - sectors * _SECTOR / asked)
     if files.topology.emulated:
         yield from _interrupt_figures(files)
@@ -168,7 +168,7 @@ def _counters(lun: str, window: CounterWindow, files: LoadFiles) -> Mapping[str,
     if lun not in files.devices:
         raise MeasurementError(READBACK, f"no block device is named for LUN {lun}")
     if (name := files.devices[lun]) not in window.disks:
-        raise MeasurementError(files.name(Source.COUNTERS), f"{_DISKSTATS} has no row for {name} (LUN {lun})")
+        raise MeasurementError(files.name(BootFile.COUNTERS), f"{_DISKSTATS} has no row for {name} (LUN {lun})")
     return window.disks[name]
 
 
@@ -245,11 +245,11 @@ def folio_figures(files: LoadFiles, figures: Figures) -> Readings:
     None where the event has no order: Linux 5.17 added it ("filemap: Convert tracing of page cache operations to
     folio"). Raises MeasurementError, also for a trace that lost events.
     """
-    load, name = files.load, files.name(Source.TRACE)
+    load, name = files.load, files.name(BootFile.TRACE)
     if not load.folios:
         return
     try:
-        with gzip.open(BytesIO(files.sent(Source.TRACE))) as packed:
+        with gzip.open(BytesIO(files.sent(BootFile.TRACE))) as packed:
             text = packed.read(_MOST)
     except (OSError, EOFError, zlib.error) as error:
         raise MeasurementError(name, f"it cannot be unpacked: {error}") from error
@@ -259,7 +259,7 @@ def folio_figures(files: LoadFiles, figures: Figures) -> Readings:
     added = Counter(_EVENT.findall(text))
     if any(not order for _, order in added):
         return
-    rows = _DISKS.findall(files.sent(Source.COUNTERS))
+    rows = _DISKS.findall(files.sent(BootFile.COUNTERS))
     numbers = {disk.decode(): major + b":" + minor for major, minor, disk in rows}
     for role in load.roles.values():
         devices = {numbers[files.devices[disk]] for disk in role.disks}

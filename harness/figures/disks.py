@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.figures.boot import LoadFiles, MeasurementError, Node, parse
-from harness.scenario.registry import LUN, Figures, Readings, Source
+from harness.scenario.registry import LUN, BootFile, Figures, Readings
 
 _SECOND = 1e9
 BEFORE = "{load}.before.disks.json"
@@ -84,7 +84,7 @@ def _increase(old: Node, new: Node, key: str) -> int:
 
 def window_of(files: LoadFiles) -> HandlerWindow | None:
     """None where there are no modelled disks, or the window was too short for counts. Raises MeasurementError."""
-    before, after = files.get(BEFORE), files.get(Source.DISKS)
+    before, after = files.get(BEFORE), files.get(BootFile.DISKS)
     return read_handler(before, after, files.load.name) if before is not None and after is not None else None
 
 
@@ -100,7 +100,7 @@ def disk_figures(files: LoadFiles, figures: Figures) -> Readings:
     for role in load.roles.values():
         below = files.luns(role.disks).keys()
         if missing := below - window.paths.keys():
-            raise MeasurementError(files.name(Source.DISKS), f"the handler counted nothing for {min(missing)}")
+            raise MeasurementError(files.name(BootFile.DISKS), f"the handler counted nothing for {min(missing)}")
         paths = [window.paths[lun] for lun in below]
         yield (load.name, role.name, "members.bw"), sum(path.bytes for path in paths) / window.time * _SECOND
         yield (load.name, role.name, "members.iops"), sum(path.requests for path in paths) / window.time * _SECOND

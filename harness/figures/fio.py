@@ -18,7 +18,7 @@ from harness import fitted
 from harness.figures.boot import LoadFiles, MeasurementError, Node, parse
 from harness.figures.disks import window_of
 from harness.scenario.model import Load, Role
-from harness.scenario.registry import Figures, Readings, Source
+from harness.scenario.registry import BootFile, Figures, Readings
 
 _MIXED = "mixed"
 _LATENCIES = ("lat", "clat", "slat")
@@ -32,7 +32,7 @@ that are processes write what fio said of exec_prerun before it.
 
 def fio_figures(files: LoadFiles, figures: Figures) -> Readings:
     sizes = {role.name: role.bs for role in files.load.roles.values()}
-    by_role = read_fio(files.sent(Source.FIO), sizes, files.name(Source.FIO), files.load.runtime)
+    by_role = read_fio(files.sent(BootFile.FIO), sizes, files.name(BootFile.FIO), files.load.runtime)
     for role, of_role in by_role.items():
         yield from (((files.load.name, role, metric), value) for metric, value in of_role.items())
 
@@ -160,4 +160,4 @@ def _served(files: LoadFiles, role: Role, lun: str, figures: Figures) -> Iterato
         served, counted = handler.paths[lun].bytes / role.bs, figures[load.name, role.name, "total_ios"]
         edges = 2 * role.iodepth + 1 + served * abs(1 - handler.time / load.runtime)
         if abs(served - counted) > edges:
-            yield f"{counted:.0f} I/Os of {role.name}, {files.name(Source.DISKS)} has {served:.0f}"
+            yield f"{counted:.0f} I/Os of {role.name}, {files.name(BootFile.DISKS)} has {served:.0f}"

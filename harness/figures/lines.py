@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from harness.figures.boot import LoadFiles, MeasurementError
 from harness.scenario.model import Load
-from harness.scenario.registry import GUEST, Figures, Readings, Source
+from harness.scenario.registry import GUEST, BootFile, Figures, Readings
 from lab.base.record import LINE_NAMES
 
 _LINE, _ADDRESSES = 64, 1 << 64
@@ -171,10 +171,10 @@ def read_names(data: bytes, file: str) -> Names:
 
 def line_figures(files: LoadFiles, figures: Figures) -> Readings:
     """Figures of ``guest``, and of each role that has CPUs to itself. Raises MeasurementError."""
-    if (data := files.get(Source.PLUGIN)) is not None:
+    if (data := files.get(BootFile.PLUGIN)) is not None:
         names = read_names(files.get(LINE_NAMES) or b"", LINE_NAMES)
         of_node = files.topology.processors.of_node
-        yield from sharing_figures(read_sharing(data, files.name(Source.PLUGIN)), files.load, names, of_node=of_node)
+        yield from sharing_figures(read_sharing(data, files.name(BootFile.PLUGIN)), files.load, names, of_node=of_node)
 
 
 def sharing_figures(sharing: Sharing, load: Load, names: Names, *, of_node: int = 0) -> Readings:

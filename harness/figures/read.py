@@ -12,19 +12,19 @@ from harness.figures.fio import fio_figures
 from harness.figures.lines import line_figures
 from harness.figures.samples import sample_figures
 from harness.scenario.model import Load
-from harness.scenario.registry import FigureKey, Figures, Readings, Source
+from harness.scenario.registry import BootFile, FigureKey, Figures, Readings
 from lab.base.record import ABSENT, ROUTED, TRIED
 from lab.topology.fields import REPEAT_COUNT
 from lab.topology.model import StackKind, Topology
 
-READERS: Mapping[Source, Callable[[LoadFiles, Figures], Readings]] = {
-    Source.INVENTORY: controller_figures,
-    Source.FIO: fio_figures,
-    Source.COUNTERS: counter_figures,
-    Source.TRACE: folio_figures,
-    Source.DISKS: disk_figures,
-    Source.SAMPLES: sample_figures,
-    Source.PLUGIN: line_figures,
+READERS: Mapping[BootFile, Callable[[LoadFiles, Figures], Readings]] = {
+    BootFile.INVENTORY: controller_figures,
+    BootFile.FIO: fio_figures,
+    BootFile.COUNTERS: counter_figures,
+    BootFile.TRACE: folio_figures,
+    BootFile.DISKS: disk_figures,
+    BootFile.SAMPLES: sample_figures,
+    BootFile.PLUGIN: line_figures,
 }
 """The figures of each file of a load. A reader gets those that were read before."""
 

@@ -10,7 +10,7 @@ from harness import fitted
 from harness.figures.boot import LoadFiles, MeasurementError, Node, parse
 from harness.figures.disks import BEFORE, DiskTime, window_of
 from harness.scenario.model import Load
-from harness.scenario.registry import GUEST, HOST, IDLE, IOPS, LUN, PER_IO, Figures, Readings, Source
+from harness.scenario.registry import GUEST, HOST, IDLE, IOPS, LUN, PER_IO, BootFile, Figures, Readings
 from lab.topology.model import SCSI, Driver, Hba, Topology
 
 
@@ -138,10 +138,10 @@ def sample_figures(files: LoadFiles, figures: Figures) -> Readings:
     nothing counts those. ``waiting.mean`` is the load's iodepth on the LUN less its tags or commands, ``tags.free`` the
     rest of a host's can_queue. Windows shorter than 20 ms have no figures.
     """
-    topology, load, data = files.topology, files.load, files.get(Source.SAMPLES)
+    topology, load, data = files.topology, files.load, files.get(BootFile.SAMPLES)
     if data is None:
         return
-    samples = read_samples(data, files.name(Source.SAMPLES))
+    samples = read_samples(data, files.name(BootFile.SAMPLES))
     yield (load.name, GUEST, IDLE), samples.idle
     yield from _cost_figures(samples, load, figures)
     held: dict[str, float] = {}
@@ -225,10 +225,10 @@ class LoadUse:
 
 def read_use(files: LoadFiles) -> LoadUse:
     """The use that one boot recorded of one load. Raises MeasurementError, also where nothing was sampled."""
-    topology, name = files.topology, files.name(Source.SAMPLES)
-    samples = read_samples(files.sent(Source.SAMPLES, _SHORT), name)
+    topology, name = files.topology, files.name(BootFile.SAMPLES)
+    samples = read_samples(files.sent(BootFile.SAMPLES, _SHORT), name)
     modelled = any(hba.driver is Driver.TCMU for hba in topology.hbas.values())
-    for file in (BEFORE, Source.DISKS) if modelled else ():
+    for file in (BEFORE, BootFile.DISKS) if modelled else ():
         files.sent(file, _SHORT)
     handler = window_of(files) if modelled else None
     luns = files.luns(tuple(disk for role in files.load.roles.values() for disk in role.disks))

@@ -45,7 +45,7 @@ class Rate(Enum):
     BYTES = auto()
 
 
-class Source(StrEnum):
+class BootFile(StrEnum):
     """The file of a boot that a figure comes from."""
 
     FIO = "{load}.json"
@@ -121,7 +121,7 @@ class Figure:
 
     name: str
     says: str
-    source: Source = Source.FIO
+    source: BootFile = BootFile.FIO
     unit: str = ""
     more_is_better: bool = False
     basis: Basis = Basis.OTHER
@@ -190,7 +190,7 @@ def _diskstats() -> Iterator[Figure]:
     says_both = "reads and writes there, not discards; bios are requests and what was merged into them"
     says_flushes = "flush requests there, which writes include and sectors do not"
     for where in ("disk", "members"):
-        count = partial(Figure, says=says, source=Source.COUNTERS, below=where == "members")
+        count = partial(Figure, says=says, source=BootFile.COUNTERS, below=where == "members")
         counter = partial(count, basis=Basis.COUNT, noise=Noise.COUNTER)
         time = partial(count, unit="ms", basis=Basis.TIME, noise=Noise.TICKS)
         for way in _WAYS:
@@ -209,21 +209,21 @@ def _diskstats() -> Iterator[Figure]:
     yield Figure(
         "paths.busiest",
         "the busiest LUN's share of the requests below: 1 for one path in use, 0.5 for two used equally",
-        Source.COUNTERS,
+        BootFile.COUNTERS,
         most=1.0,
     )
     yield Figure(
         "page_cache.hits",
         "share of the bytes read by a buffered role that its device did not read; 0 where read-ahead and metadata make "
         "that as much or more",
-        Source.COUNTERS,
+        BootFile.COUNTERS,
         more_is_better=True,
         most=1.0,
         lacks=_no_hits,
     )
     says = "how fast md goes over its members, of all arrays together"
     rate = partial(Figure, unit="B/s", basis=Basis.TIME, noise=Noise.RATE, more_is_better=True)
-    yield rate("resync.bw", says, Source.COUNTERS)
+    yield rate("resync.bw", says, BootFile.COUNTERS)
 
 
 def _no_hits(load: Load, role: Role) -> str:
@@ -240,7 +240,7 @@ def _folios() -> Iterator[Figure]:
         return "the kernel's trace does not say how large a folio is, which Linux 5.17 and later do"
 
     says = "folios that the page cache got for files on the role's filesystem, their size, and how many have 2^N pages"
-    folio = partial(Figure, says=says, source=Source.TRACE, basis=Basis.COUNT, noise=Noise.COUNTER)
+    folio = partial(Figure, says=says, source=BootFile.TRACE, basis=Basis.COUNT, noise=Noise.COUNTER)
     folio = partial(folio, lacks=untraced, absent=unsized)
     yield folio("folios")
     yield folio("folios.sectors", unit="sectors")
@@ -249,17 +249,17 @@ def _folios() -> Iterator[Figure]:
 
 def _controllers() -> Iterator[Figure]:
     says = "interrupts of the role's controllers (QEMU's), and those of them that one CPU took"
-    count = partial(Figure, says=says, source=Source.COUNTERS, basis=Basis.COUNT, noise=Noise.COUNTER)
+    count = partial(Figure, says=says, source=BootFile.COUNTERS, basis=Basis.COUNT, noise=Noise.COUNTER)
     yield count("interrupts")
     yield from (count(f"interrupts.cpu{number}") for number in range(MOST_PROCESSORS))
     says = "the NUMA node of the role's controllers (QEMU's), and the width and GT/s of their slots"
-    yield from (Figure(name, says, Source.INVENTORY, more_is_better=True) for name in SLOTS)
+    yield from (Figure(name, says, BootFile.INVENTORY, more_is_better=True) for name in SLOTS)
 
 
 def _modelled_disks() -> Iterator[Figure]:
     # fio's own rates include the time after the window in which requests in flight complete.
     says = "at the modelled disks (driver tcmu) below a role's devices, within the window alone"
-    rate = partial(Figure, says=says, source=Source.DISKS, more_is_better=True, below=True)
+    rate = partial(Figure, says=says, source=BootFile.DISKS, more_is_better=True, below=True)
     rate = partial(rate, basis=Basis.TIME, noise=Noise.RATE)
     yield rate("members.bw", unit="B/s", rate=Rate.BYTES)
     yield rate("members.iops", unit="1/s", rate=Rate.REQUESTS)
@@ -267,7 +267,7 @@ def _modelled_disks() -> Iterator[Figure]:
         "members.seeks",
         "share of the requests at the modelled disks that began elsewhere than the one before ended; disks without "
         "seek and rotation count none",
-        Source.DISKS,
+        BootFile.DISKS,
         below=True,
         most=1.0,
     )
@@ -281,10 +281,10 @@ def _cpu() -> Iterator[Figure]:
         return ""
 
     says = "CPU time of each I/O of the load; under the virtual clock that many instructions"
-    cost = partial(Figure, source=Source.SAMPLES, unit="ns", basis=Basis.CPU, noise=Noise.CPU, least=1.0)
+    cost = partial(Figure, source=BootFile.SAMPLES, unit="ns", basis=Basis.CPU, noise=Noise.CPU, least=1.0)
     yield cost(PER_IO, says, absent=in_ticks)
     says = "share of the window in which the CPUs were idle"
-    yield Figure(IDLE, says, Source.SAMPLES, most=1.0, more_is_better=True, held_by=(GUEST,))
+    yield Figure(IDLE, says, BootFile.SAMPLES, most=1.0, more_is_better=True, held_by=(GUEST,))
 
 
 def _idle(load: str, figures: Figures) -> float:
@@ -293,7 +293,7 @@ def _idle(load: str, figures: Figures) -> float:
 
 def _plugin() -> Iterator[Figure]:
     """A role has the counts of its CPUs, where no other role runs on them; ``guest`` those of all CPUs."""
-    count = partial(Figure, source=Source.PLUGIN, held_by=(ROLE, GUEST))
+    count = partial(Figure, source=BootFile.PLUGIN, held_by=(ROLE, GUEST))
     lines = partial(count, machine=Machine.SEVERAL)
     says = "per I/O, transfers of cache lines between CPUs in the order in which they executed: depends on the turn"
     yield lines(SEEN, says, noise=Noise.MOVES)
@@ -319,7 +319,7 @@ def _named_lines() -> Iterator[Figure]:
             return ""
         return f"the kernel has no function or variable {named(*key[1:])[0]}, or inlines it"
 
-    line = partial(Figure, source=Source.PLUGIN, held_by=(GUEST,), noise=Noise.EXECUTED)
+    line = partial(Figure, source=BootFile.PLUGIN, held_by=(GUEST,), noise=Noise.EXECUTED)
     line = partial(line, machine=Machine.SEVERAL, absent=no_symbol)
     says = "as lines and locks, of the lines that the function NAME writes or that the variable NAME is in"
     for count in ("seen", "footprint", "locks", "locks.held"):
@@ -327,7 +327,7 @@ def _named_lines() -> Iterator[Figure]:
 
 
 def _sampled() -> Iterator[Figure]:
-    sample = partial(Figure, source=Source.SAMPLES, basis=Basis.TIME)
+    sample = partial(Figure, source=BootFile.SAMPLES, basis=Basis.TIME)
     says = (
         "tags (null_blk, NVMe) or commands (SCSI) of a LUN, or of all LUNs of a host; a command that waits for "
         "cmd_per_lun may hold a tag besides"
@@ -338,7 +338,7 @@ def _sampled() -> Iterator[Figure]:
         yield sample(f"{what}.none", "share of the samples without any", held_by=(LUN,), most=1.0)
     says = "iodepth of the load on the LUN less its tags or commands; not of roles that pace themselves"
     yield sample("waiting.mean", says, held_by=(LUN,))
-    yield sample("device.mean", "requests at a modelled disk, by this path", source=Source.DISKS, held_by=(LUN,))
+    yield sample("device.mean", "requests at a modelled disk, by this path", source=BootFile.DISKS, held_by=(LUN,))
     yield sample("tags.free", "the rest of can_queue; not for SCSI, nor for LUNs that share no tags", held_by=(HOST,))
 
 

@@ -14,7 +14,7 @@ from harness.figures.read import figures_of, overridden, repeat_counts, tried_co
 from harness.figures.samples import read_samples
 from harness.judge.cells import result_of_boot
 from harness.scenario.model import Arm, Role, Status
-from harness.scenario.registry import FIGURES, GUEST, IDLE, PER_IO, Source, figure_of
+from harness.scenario.registry import FIGURES, GUEST, IDLE, PER_IO, BootFile, figure_of
 from lab.guest.steps.setting import Try
 from lab.realise.stacks import steps
 from lab.topology.model import Stack, StackKind
@@ -183,7 +183,7 @@ def test_a_role_on_several_disks_has_the_sum_of_their_counters_and_each_counter_
     figures = figures_of(files(solo=100.0, together=95.0), null_topology(), LOADS)
     counters = {name for name, figure in FIGURES.items() if name.startswith(("disk.", "members."))}
     assert {metric for _, _, metric in figures if metric in counters} == {
-        name for name in counters if FIGURES[name].source is Source.COUNTERS
+        name for name in counters if FIGURES[name].source is BootFile.COUNTERS
     }
 
 
@@ -230,7 +230,7 @@ def traced(*events: tuple[str, str], kept: int | None = None) -> bytes:
 
 
 def is_folio(metric: str) -> bool:
-    return figure_of("fast", metric).source is Source.TRACE
+    return figure_of("fast", metric).source is BootFile.TRACE
 
 
 def folios(trace: bytes) -> dict[str, float]:

@@ -16,9 +16,9 @@ SOURCE_SUFFIXES = {".py", ".sh", ".yaml", ".toml", ".config", ".c", ".in"}
 SOURCE_NAMES = {"Makefile", "init", ".gitignore"}
 MODULE_LINES = 450
 FUNCTION_LINES = 60
-PRODUCT_LINES, PRODUCT_MODULES = 39_700, 280
+PRODUCT_LINES, PRODUCT_MODULES = 39_500, 230
 """Of lab and harness together."""
-TOOL_LINES = 3_300
+TOOL_LINES = 3_400
 
 # Written in pieces, so that this file does not hold what it looks for.
 FOREIGN = re.compile(
@@ -102,12 +102,13 @@ def test_no_function_assembles_everything(files: tuple[Path, ...]) -> None:
 
 
 def _classes_of_one_name(files: Iterable[Path]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    """Classes of one name within a folder: a module is enough to tell those of two packages apart."""
+    modules: dict[tuple[Path, str], list[str]] = {}
     for path in files:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, []).append(path.name)
-    return {name: places for name, places in found.items() if len(places) > 1}
+                modules.setdefault((path.parent, node.name), []).append(path.name)
+    return {name: names for (_, name), names in modules.items() if len(names) > 1}
 
 
 def test_no_module_binds_a_name_twice(files: tuple[Path, ...]) -> None:
@@ -150,7 +151,7 @@ def test_what_differs_between_the_clocks_is_read_from_the_timing(checkout: Path)
     assert asking == {"timing.py", "schema.py"}, "schema.py has the default, timing.py the facts"
 
 
-def test_no_two_classes_have_one_name(files: tuple[Path, ...], checkout: Path) -> None:
+def test_no_two_classes_of_a_package_have_one_name(files: tuple[Path, ...], checkout: Path) -> None:
     product = (checkout / "lab", checkout / "harness")
     sources = [path for path in files if path.suffix == ".py" and any(map(path.is_relative_to, product))]
     assert len(sources) > 100
@@ -158,9 +159,11 @@ def test_no_two_classes_have_one_name(files: tuple[Path, ...], checkout: Path) -
 
 
 def test_two_classes_of_one_name_are_found(tmp_path: Path) -> None:
-    for module in ("one.py", "two.py"):
-        (tmp_path / module).write_text("class Row:\n    pass\n")
-    assert _classes_of_one_name(sorted(tmp_path.iterdir())) == {"Row": ["one.py", "two.py"]}
+    modules = [tmp_path / name for name in ("one.py", "two.py", "package/three.py")]
+    for module in modules:
+        module.parent.mkdir(exist_ok=True)
+        module.write_text("class Row:\n    pass\n")
+    assert _classes_of_one_name(modules) == {"Row": ["one.py", "two.py"]}
 
 
 def test_no_file_knows_a_machine_or_a_mirror(files: tuple[Path, ...], checkout: Path) -> None:
