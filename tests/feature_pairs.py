@@ -363,12 +363,12 @@ def _completions(pair: tuple[Feature, ...]) -> Iterator[tuple[Feature, ...]]:
 
 
 @cache
-def pairs() -> Mapping[tuple[Feature, Feature], Pair]:
-    """Every pair of features of different axes."""
+def pairs(axis: str) -> Mapping[tuple[Feature, Feature], Pair]:
+    """Every pair of a feature of this axis and one of a later axis; those of all axes are every pair."""
     made = {}
     with TemporaryDirectory(prefix="blklab-pairs-") as folder:
         for pair in combinations(features(), 2):
-            if pair[0].axis != pair[1].axis:
+            if pair[0].axis == axis != pair[1].axis:
                 made[pair] = _complete(pair, Path(folder))
     return made
 
@@ -388,7 +388,8 @@ def rows(lacking: Callable[[Pair], bool]) -> Iterator[Pair]:
 
     Each begins with a pair that no row had, and takes every further feature with which the loader accepts it.
     """
-    accepted = {frozenset(pair): made for pair, made in pairs().items() if made.scenario is not None}
+    every = [item for axis in dict.fromkeys(feature.axis for feature in features()) for item in pairs(axis).items()]
+    accepted = {frozenset(pair): made for pair, made in every if made.scenario is not None}
     with TemporaryDirectory(prefix="blklab-pairs-") as name:
         folder = Path(name)
         alone = (_complete((feature,), folder) for feature in features())
