@@ -22,7 +22,7 @@ from harness.scenario.load import read_scenario
 from harness.scenario.model import Arm, Scenario
 from lab.base.errors import InputErrors
 from lab.session import Job
-from lab.topology import fields, load
+from lab.topology import fields, limits, load
 from lab.topology.emulated import CONTROLLERS
 from lab.topology.model import EMULATED, Driver, StackKind
 from lab.yaml.fields import Choice, Field, Flag
@@ -259,7 +259,10 @@ def _queues() -> Iterator[Feature]:
     yield Feature("own elevator", "mq-deadline", _set(own, "scheduler", "mq-deadline"), _ANY_STACK)
     for described in others:
         yield Feature("attribute", described.name, _set(queue, described.name, _example(described)))
-        yield Feature("attribute", f"own {described.name}", _set(own, described.name, _example(described)), _ANY_STACK)
+        if f"queue/{described.name}" not in limits._OF_DRIVERS:
+            yield Feature(
+                "attribute", f"own {described.name}", _set(own, described.name, _example(described)), _ANY_STACK
+            )
     md: Callable[[Draft], Draft] = lambda draft: _stack(draft).setdefault("md", {})  # noqa: E731
     for described in fields.MD_FIELDS:
         yield Feature("attribute", f"md {described.name}", _set(md, described.name, _example(described)), ("md raid5",))
