@@ -11,8 +11,9 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
-# A shell without job control starts background jobs with SIGINT ignored, and every child inherits that.
+# A shell without job control starts background jobs with SIGINT ignored, nohup ignores SIGHUP; children inherit both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _HERE = Path(__file__).parent
 _HANG, _LONG_HANG = 3600, 8 * 3600
