@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from lab.guest.steps import Step
 from lab.guest.steps.device import (
+    BareQueue,
     Daemon,
     LinkStep,
     MakeFolder,
@@ -54,11 +55,12 @@ def _null_blk(topology: Topology) -> Iterator[Step]:
 
 
 def _null_blk_disks(topology: Topology) -> Iterator[Step]:
-    """Each disk as the block device that ``_null_blk_nodes`` names."""
+    """Each disk as the block device that ``_null_blk_nodes`` names; its queue is no part of a topology."""
     yield Module("null_blk", "nr_devices=0")
     kept = {disk for lun in topology.keeping() for disk in topology.luns[lun].disks}
     for index, disk in enumerate(topology.disks.values()):
         yield from _null_blk_device(index, disk, _TAGS, kept=disk.name in kept)
+        yield BareQueue(f"below[{disk.name}]", f"/sys/block/nullb{index}/queue")
 
 
 def _null_blk_nodes(topology: Topology) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.guest.steps import Step, job_files
-from lab.guest.steps.device import Module, TableStep
+from lab.guest.steps.device import BareQueue, Module, TableStep
 from lab.realise import recipe
 from lab.realise.recipe import devices, queue_settings, watches
 from lab.topology.load import CATALOGUE, load_topology
@@ -30,7 +30,8 @@ def script(steps: tuple[Step, ...]) -> list[str]:
 def disk_lines(index: int, *model: str) -> list[str]:
     folder = f"{CONFIG}/nullb/nullb{index}"
     writes = ["size 1024", "hw_queue_depth 1024", "irqmode 2", *model, "power 1"]
-    return [f"mkdir {folder}", *(f"write {folder}/{write}" for write in writes)]
+    queue = f"sysfs/bare below[p{index}] /sys/block/nullb{index}/queue"
+    return [f"mkdir {folder}", *(f"write {folder}/{write}" for write in writes), queue]
 
 
 HOST_LINES = [
@@ -299,3 +300,19 @@ def test_limits_are_those_of_the_root_group_on_the_first_scsi_disk() -> None:
         "tune queue.throttle/read_iops[d0] /sys/fs/cgroup/blkio.throttle.read_iops_device 8:0 100",
         "tune queue.throttle/write_bps[d0] /sys/fs/cgroup/blkio.throttle.write_bps_device 8:0 4096",
     ]
+
+
+@pytest.mark.parametrize("name", ["neighbours", "neighbours-one-queue", "nvme-two-paths", "calibration-tcm-loop"])
+def test_no_queue_of_the_lab_below_a_driver_schedules_merges_or_throttles(name: str) -> None:
+    topology = catalogue(name)
+    steps = list(devices(topology))
+    assert {step.path for step in steps if isinstance(step, BareQueue)} == {
+        f"/sys/block/nullb{index}/queue" for index in range(len(topology.disks))
+    }
+    # LIO and the NVMe target open a disk after its queue is set.
+    last = max(number for number, step in enumerate(steps) if isinstance(step, BareQueue))
+    assert not any("/dev/nullb" in "".join(step.fields()) for step in steps[:last])
+
+
+def test_the_queue_of_a_device_under_test_is_the_topology_s() -> None:
+    assert not any(isinstance(step, BareQueue) for step in devices(catalogue("null-shared-tags")))

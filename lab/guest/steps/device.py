@@ -80,6 +80,19 @@ class NameBlock(Step):
 
 
 @dataclass(frozen=True)
+class BareQueue(Step):
+    """Make the queue in the folder ``path`` of sysfs pass requests one by one and at once.
+
+    It schedules, merges, throttles and accounts nothing. Writeback throttling, on by default, would hold the writes of
+    a mixed load back from a disk whose requests take 2 ms or more.
+    """
+
+    verb = "sysfs/bare"
+    knob: str
+    path: str
+
+
+@dataclass(frozen=True)
 class Find(Step):
     """Name the block device with an ``attribute`` (a glob) that reads ``value``.
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
-# Disks found by their identity in sysfs, the interrupts of their controllers, and attributes kept in /out/inventory.
+# Disks found by their identity in sysfs, the interrupts of their controllers, queues of the lab's own disks, and
+# attributes kept in /out/inventory.
 
 # LUN ATTRIBUTE-PATTERN "VALUE<tab>BLOCK-PATTERN": the block device whose attribute has a value; waits for disks that
 # are still being probed.
@@ -45,6 +46,18 @@ sysfs_route() {
 		printf '%s' "$3" 2>/out/.error >"/proc/irq/$irq/smp_affinity_list" || unfit routed "$1" "$irq"
 		confirm "$1" "/proc/irq/$irq/smp_affinity_list" "$3"
 	done
+}
+
+# KNOB QUEUE-FOLDER: requests pass the queue one by one and at once. The scheduler comes first: it may switch
+# throttling on.
+sysfs_bare() {
+	for setting in scheduler=none nomerges=2 iostats=0; do
+		write_knob "$1.${setting%=*}" "$2/${setting%=*}" "${setting#*=}"
+	done
+	# A kernel built without writeback throttling has no such file, or none that can be read.
+	{ read -r value <"$2/wbt_lat_usec"; } 2>/dev/null || return 0
+	write_knob "$1.wbt_lat_usec" "$2/wbt_lat_usec" 0
+	confirm "$1.wbt_lat_usec" "$2/wbt_lat_usec" 0
 }
 
 keep() { printf '%s\t%s\n' "$1" "$2" >>/out/inventory; }
