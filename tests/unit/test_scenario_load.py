@@ -417,7 +417,7 @@ def test_the_clock_selects_the_devices(tmp_path: Path) -> None:
     assert {arm.topology.emulated for arm in load(wall, tmp_path).arms.values()} == {True}
     assert {arm.topology.emulated for arm in load(GOOD, tmp_path).arms.values()} == {False}
     text = wall.replace("hba.cmd_per_lun: 16", "hba.cmd_per_lun: 16, hba.can_queue: 63")
-    assert "arm limited: hba twa0: can_queue 63: virtio-scsi needs a power of two" in mistakes(text, tmp_path)
+    assert "arm limited: hba twa0: can_queue 63: virtio-scsi always has 1024" in mistakes(text, tmp_path)
     slow = wall.replace("hba.cmd_per_lun: 16", "disk.p0.rate: 20 kB/s")
     assert "arm limited: disk p0: 20 kB/s is below 40.96 kB/s, the least rate of a throttle" in mistakes(slow, tmp_path)
     few = wall.replace("hba.cmd_per_lun: 16", "disk.p0.rate: 50 kB/s").replace(

@@ -48,7 +48,7 @@ def downloaded() -> Path:
 def own_cache(downloaded: Path, folder: Path) -> Path:
     """A cache with the same downloads, in which nothing has been made yet."""
     root = folder / "cache"
-    root.mkdir(parents=True)
+    Cache(root).write_text("marks", "empty", "")
     for kind in DOWNLOADED:
         (root / kind).symlink_to(downloaded / kind)
     return root

@@ -68,15 +68,14 @@ MUTANTS = {
         "bio_integrity_prep": 57,
         "process_one_work": 50,
         "__rseq_handle_notify_resume": 26,
-        "__handle_irq_event_percpu": 15,
     },
     "debian:6.12": {"submit_bio_noacct": 40},
     "debian:7.2": {"process_one_work": 106, "submit_bio_noacct": 37, "io_submit_one": 31},
 }
 """Functions that execute once per I/O behind mq-deadline, and instructions that are added to each.
 
-On 6.1.192 (6.1.176 did not) other timing moves sbitmap_get by more than 15 per I/O: __queue_work, which has no room for
-more, was taken out for that after it failed.
+On 6.1.192 (6.1.176 did not) other timing moves sbitmap_get by more than 15 per I/O: __queue_work and
+__handle_irq_event_percpu, which have no room for more than 15, were taken out for that after they failed.
 """
 EACH = [pytest.param(spec, marks=[] if spec == "debian:6.1" else pytest.mark.slow) for spec in MUTANTS]
 

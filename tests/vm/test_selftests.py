@@ -77,7 +77,7 @@ def never_compares(repetitions: "list[cells_module.CellResult]") -> cells_module
     [
         ("must-fail", (Bound, "holds"), always_holds),
         ("must-io-error", (cells_module, "ending"), never_minds_warnings),
-        ("must-not-repeat", (judging, "agreed"), never_compares),
+        ("must-not-repeat", (judging, "common_result"), never_compares),
     ],
 )
 def test_a_broken_judge_turns_a_selftest_red(
