@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The lab of this host, and a kernel on it."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from lab.base.cache import Cache
@@ -10,6 +12,14 @@ from lab.kernels.resolve import resolve
 from lab.session import Lab, open_lab
 
 KERNEL = "debian:6.1"
+
+
+@pytest.fixture(autouse=True, scope="package")
+def lab_tools() -> Iterator[None]:
+    """The lab's own compiler and depmod: figures depend on them. Tests of processes leave the host's in a worker."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("BLKLAB_TOOLS", raising=False)
+        yield
 
 
 @pytest.fixture(scope="module")
