@@ -36,9 +36,10 @@ def _topologies(_: Sequence[str]) -> Iterable[str]:
     return (topology.name for topology in catalogue())
 
 
-def _kernels(_: Sequence[str]) -> Iterable[str]:
-    cached = (offer.spec for offer in cached_offers(Cache.default()))
-    return ["distro", "host", *(f"debian:{series}" for series in SERIES), *cached]
+def _kernels(_: Sequence[str]) -> Iterator[str]:
+    yield from ("distro", "host", *(f"debian:{series}" for series in SERIES))
+    with suppress(BlklabError):
+        yield from (offer.spec for offer in cached_offers(Cache.default()))
 
 
 def _arms(words: Sequence[str]) -> Iterator[str]:

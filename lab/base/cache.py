@@ -70,12 +70,12 @@ class Cache:
 
     @classmethod
     def default(cls) -> "Cache":
-        """``$BLKLAB_CACHE``, else ``$XDG_CACHE_HOME/blklab``, else ``~/.cache/blklab``."""
-        named = os.environ.get("BLKLAB_CACHE")
-        if named:
-            return cls(Path(named))
+        """``$BLKLAB_CACHE``, else ``$XDG_CACHE_HOME/blklab``, else ``~/.cache/blklab``. Raises Misuse as ``prune``."""
         base = os.environ.get("XDG_CACHE_HOME")
-        return cls((Path(base) if base else Path.home() / ".cache") / "blklab")
+        usual = (Path(base) if base else Path.home() / ".cache") / "blklab"
+        cache = cls(Path(os.environ.get("BLKLAB_CACHE") or usual))
+        cache._refuse_other_folders()
+        return cache
 
     def entry(self, kind: str, key: str, fill: Callable[[Path], None], abort: threading.Event | None = None) -> Path:
         """The folder ``kind/key``; when absent, ``fill`` is called once with an empty folder to fill.

@@ -218,11 +218,14 @@ def test_prune_by_age_and_kind(cache: Cache) -> None:
 
 
 @pytest.mark.parametrize("content", ["photos/2006/disk.jpg", "notes", ".config/app/settings"])
-def test_no_folder_but_a_cache_is_pruned_or_filled(tmp_path: Path, content: str) -> None:
+def test_no_folder_but_a_cache_is_pruned_or_filled(
+    tmp_path: Path, content: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path))
     (tmp_path / content).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / content).write_text("kept")
     other = Cache(tmp_path)
-    for attempt in (other.prune, other.entries, lambda: other.entry("kind", "key", put())):
+    for attempt in (Cache.default, other.prune, other.entries, lambda: other.entry("kind", "key", put())):
         with pytest.raises(Misuse, match="is no cache of blklab") as caught:
             attempt()
         assert "BLKLAB_CACHE=" in caught.value.remedy

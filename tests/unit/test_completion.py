@@ -59,6 +59,17 @@ _shtab_blklab; echo "${{COMPREPLY[@]}}"
     assert done.stdout.strip() == completed
 
 
+def test_a_folder_that_is_no_cache_completes_the_series(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path))
+    (tmp_path / "notes").touch()
+    assert main(["help", "--values", "kernels"]) == 0
+    printed = capsys.readouterr()
+    assert "debian:6.1\n" in printed.out
+    assert not printed.err
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_completion_asks_for_values(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Tried by hand in zsh 5.9 and fish 3.6."""
