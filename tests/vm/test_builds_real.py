@@ -14,6 +14,7 @@ from lab.kernels import debian_source, git, mutants, tree
 from lab.kernels.kconfig import fragments as own_fragments
 from lab.kernels.kconfig import lost, read_fragments
 from lab.kernels.resolve import resolve
+from tests.vm.linked_cache import linked_cache
 from tests.vm.marks import building
 
 pytestmark = building()
@@ -35,13 +36,10 @@ def test_every_option_survives_and_every_mutant_applies() -> None:
 
 def test_the_same_bytes_in_another_folder(tmp_path: Path) -> None:
     kernel = resolve(debian_source.DEFAULT, Cache.default())
-    sources = Cache.default().root / "sources"
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache/sources").symlink_to(sources)
-    (tmp_path / "cache/pins").symlink_to(Cache.default().root / "pins")
+    cache = linked_cache(tmp_path / "cache", Cache.default().root, ("sources", "pins"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CCACHE_DISABLE", "1")
-        assert resolve(debian_source.DEFAULT, Cache(tmp_path / "cache")).digest == kernel.digest
+        assert resolve(debian_source.DEFAULT, cache).digest == kernel.digest
 
 
 def test_a_mutant_is_seen_and_its_source_is_clean(tmp_path: Path) -> None:

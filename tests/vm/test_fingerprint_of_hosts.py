@@ -17,6 +17,7 @@ from lab.base.errors import BlklabError
 from lab.kernels.resolve import resolve
 from lab.packages import tools
 from lab.session import open_lab
+from tests.vm.linked_cache import linked_cache
 
 pytestmark = pytest.mark.network
 PROGRAM = Path(__file__).with_name("job_fingerprints.py")
@@ -45,21 +46,12 @@ def downloaded() -> Path:
     return cache.root
 
 
-def own_cache(downloaded: Path, folder: Path) -> Path:
-    """A cache with the same downloads, in which nothing has been made yet."""
-    root = folder / "cache"
-    Cache(root).write_text("marks", "empty", "")
-    for kind in DOWNLOADED:
-        (root / kind).symlink_to(downloaded / kind)
-    return root
-
-
 def fingerprints(words: tuple[str, ...], folder: Path, downloaded: Path, environment: Mapping[str, str]) -> Any:
     """What ``words`` followed by the program print, in ``folder``."""
     for name in ("home", "tmp", "work"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     own = {
-        "BLKLAB_CACHE": str(own_cache(downloaded, folder)),
+        "BLKLAB_CACHE": str(linked_cache(folder / "cache", downloaded, DOWNLOADED).root),
         "PYTHONPATH": str(CHECKOUT),
         "HOME": str(folder / "home"),
         "TMPDIR": str(folder / "tmp"),

@@ -23,6 +23,7 @@ from lab.kernels.debian import ALL, expand, offers
 from lab.kernels.resolve import resolve
 from lab.kernels.store import KIND
 from lab.session import Lab, open_lab
+from tests.vm.linked_cache import linked_cache
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
 RANGE = "debian:5.10 .. debian:7.3"
@@ -67,11 +68,7 @@ def test_must_pass_on_every_package(tmp_path: Path, share: int) -> None:
     """A package that the archive has dropped may be missing, with that reason."""
     lab, named = opened(), specs(ALL)[share::SHARES]
     # The packages of all suites fill 10 GB: none is kept, only the dates for `blklab list --kernels`.
-    kernels = Cache(tmp_path / "cache")
-    kernels.root.mkdir()
-    for kept in ("apt", "pins", "built"):
-        (lab.cache.root / kept).mkdir(exist_ok=True)
-        (kernels.root / kept).symlink_to(lab.cache.root / kept)
+    kernels = linked_cache(tmp_path / "cache", lab.cache.root, ("apt", "pins", "built"))
     bench = Bench(replace(lab, cold=True), Store(tmp_path), turns=turns_of_host(1))
     sweeper = Sweeper(bench, functools.partial(resolve, cache=kernels))
     row = begun(named)
