@@ -166,14 +166,12 @@ def test_what_the_kernel_refuses_is_named(arrays: Desk) -> None:
     assert arrays.run([array(arrays)]).unfit == ("refused", "array m", "llbitmap", str(bitmap))
 
 
-NAP = 10**9
-"""Nanoseconds: long enough for the steps in the background."""
-
-
-@pytest.fixture
-def lossy(desk: Desk) -> Desk:
-    """A desk that, as a guest that reboots, ends all of its processes."""
-    return replace(desk, stubs="trap 'exit 9' TERM\nreboot() { kill -TERM $$; exit; }\n")
+def pausing(desk: Desk, until: str) -> Desk:
+    """A desk whose pauses of a second or more last ``until`` a command succeeds, and that, as a guest that reboots,
+    ends all of its processes.
+    """
+    pause = f'sleep() {{ [ "${{1%%.*}}" = 0 ] || until {until}; do command sleep 0.05; done; }}\n'
+    return replace(desk, stubs=f"{pause}trap 'exit 9' TERM\nreboot() {{ kill -TERM $$; exit; }}\n")
 
 
 def path(desk: Desk) -> tuple[NameBlock, Path]:
@@ -184,18 +182,21 @@ def path(desk: Desk) -> tuple[NameBlock, Path]:
     return NameBlock("p0", str(folder)), state
 
 
-def test_steps_are_carried_out_meanwhile_and_read_back(lossy: Desk) -> None:
+def test_steps_are_carried_out_meanwhile_and_read_back(desk: Desk) -> None:
+    lossy = pausing(desk, 'grep -q fail_path "$DESK/did"')
+    (desk.folder / "did").touch()
     named, state = path(lossy)
     steps = (PathMark("p0", "lost"), PathState("path[p0]", str(state), "offline"), Message("two", "fail_path /lab/p0"))
-    lossy.run([named, Meanwhile("solo", tuple((1, step) for step in steps)), Pause(NAP)], naps=True)
+    lossy.run([named, Meanwhile("solo", tuple((1, step) for step in steps)), Pause(10**9)])
     assert state.read_text() == "offline\n"
     assert (lossy.folder / "dev" / "kmsg").read_text() == "blklab: path sda is lost\n"
     assert f"path[p0]\t{state}\toffline" in (lossy.folder / "out" / "readback").read_text()
     assert "dmsetup message two 0 fail_path /lab/p0" in (lossy.folder / "did").read_text()
 
 
-def test_a_path_that_does_not_go_is_told(lossy: Desk) -> None:
+def test_a_path_that_does_not_go_is_told(desk: Desk) -> None:
+    lossy = pausing(desk, "false")
     named, state = path(lossy)
     state.unlink()
-    steps = [named, Meanwhile("solo", ((1, PathState("path[p0]", str(state), "offline")),)), Pause(10 * NAP)]
-    assert lossy.run(steps, naps=True).unfit == ("absent", "path[p0]", str(state))
+    steps = [named, Meanwhile("solo", ((1, PathState("path[p0]", str(state), "offline")),)), Pause(10**9)]
+    assert lossy.run(steps).unfit == ("absent", "path[p0]", str(state))
