@@ -351,6 +351,7 @@ def test_a_dry_run_of_a_tree_and_of_a_source_that_is_not_here(
     assert "by the text of the series alone" in said
     assert "fetch  source:6.12, of unknown size and time\n" in said
     facts = tmp_path / "cache/kernels/x/build.json"
+    Cache(tmp_path / "cache").write_text("marks", "empty", "")
     facts.parent.mkdir(parents=True)
     facts.write_text('{"seconds": 480.0, "compiled": 2000}')
     (facts.parent.parent / "y").mkdir()
