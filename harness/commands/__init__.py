@@ -44,7 +44,7 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
         CommandWord("matrix", "run scenarios on several kernels"),
         CommandWord("timeline", "run a scenario on successive kernels and find the changes"),
         CommandWord("bisect", "find the release or the commit that makes a claim fail"),
-        CommandWord("patch", "measure a patch series against its base"),
+        CommandWord("patch", "measure the change in a kernel tree, or a series, against its base"),
         CommandWord("shell", "open a shell in a guest with a topology's controllers"),
     ),
     "understand": (

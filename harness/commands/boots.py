@@ -4,6 +4,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from harness.base.checkout import EXECUTED, results_root
@@ -23,9 +24,10 @@ from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, BlklabError, CannotJudge, LabBroken, Misuse
 from lab.kernels.debian import expand, offers
+from lab.kernels.git import kernel_tree
 from lab.kernels.model import Kernel
 from lab.kernels.mutants import catalogue
-from lab.kernels.resolve import resolve
+from lab.kernels.resolve import DEFAULT, resolve
 from lab.session import Lab, open_lab, ready_qemu
 
 K = TypeVar("K")
@@ -61,6 +63,8 @@ def print_dry_run(estimates: Sequence[Estimate], results: str | None) -> int:
 
 def kernel_of(spec: str, *, refresh: bool = False) -> Kernel:
     """The kernel, in the cache. QEMU is looked for before anything is downloaded."""
+    if spec == DEFAULT and (top := kernel_tree(Path.cwd())):
+        tell(f"the kernel is the one of this host's distribution; --kernel . is the tree {top}")
     ready_qemu(Cache.default(), tell)
     return resolve(spec, Cache.default(), refresh=refresh, tell=tell)
 

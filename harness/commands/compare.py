@@ -20,6 +20,7 @@ from harness.record.store import load_run
 from harness.report.terminal.grid import Compared, counted, print_comparison
 from harness.report.terminal.printing import console_of
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
+from lab.kernels.resolve import in_tree
 from lab.yaml.strict import nearest
 
 _FUNCTIONS, _LINES = "instructions by function: blklab profile", "cache lines and locks: blklab sharing"
@@ -44,7 +45,7 @@ def _compare(
             "compare needs BEFORE and AFTER",
             remedy="blklab compare debian:6.1 debian:7.2, or blklab compare --history SCENARIO",
         )
-    paired = pairs(side(before, root), side(after, root))
+    paired = pairs(*(side(in_tree(name) or name, root) for name in (before, after)))
     compared = [pair for pair in (_comparison(pair, figures) for pair in paired) if pair.changes]
     if not compared:
         raise CannotJudge(f"neither side measured {' or '.join(figures)}")

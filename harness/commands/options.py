@@ -13,7 +13,7 @@ from harness.commands.parser import Argument, flag, option
 from harness.scenario.registry import GUEST, OF_ROLES, ROLE, figure_of
 from lab.base.errors import Misuse
 from lab.base.units import printable
-from lab.kernels.debian import expand
+from lab.kernels.debian import RANGE, expand
 from lab.kernels.resolve import demand
 from lab.yaml.strict import nearest
 
@@ -35,6 +35,7 @@ def number(least: int, most: int | None = None) -> Callable[[str], int]:
 
 def kernel_specs(text: str) -> str:
     """An argparse type: kernels and ranges of kernels that there may be."""
+    text = " ".join(word if ":" in word or word == RANGE else demand(word) for word in text.split())
     for spec in expand(text, tuple):
         demand(spec)
     return text

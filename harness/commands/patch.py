@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab patch``: apply a series to a tree, measure base and series, and say whether it is worse."""
+"""``blklab patch``: measure a series, or the change in a kernel tree, against its base."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from harness.base.files import write_atomic
@@ -13,10 +14,12 @@ from harness.commands.parser import Command, flag, option
 from harness.judge.visible import unseen_change
 from harness.limits.entries import load_scenario
 from harness.patch.choice import BuiltChange, CodeChange, choice_lines
-from harness.patch.report import NOT_SEEN, exit_code, reply, summary
+from harness.patch.report import NOT_SEEN, commit_lines, exit_code, reply, summary
 from harness.patch.series import Branch, Patch, branch_folder, read_series
 from harness.patch.sources import PatchText, Sources
 from harness.patch.study import MeasuredSeries, Study, profiled
+from harness.patch.work import change_of, is_range, write_change
+from harness.profile.differential import Differential
 from harness.profile.mail import differential_lines
 from harness.report.format import duration, plural
 from harness.report.terminal.estimate import Estimate
@@ -52,12 +55,37 @@ class _Choice:
         return known if self.every else [candidate.scenario for candidate in choice.candidates[: self.most]]
 
 
+@dataclass(frozen=True)
+class _Measuring:
+    """The options, by their names."""
+
+    scenario: Sequence[str]
+    every: bool
+    most: int
+    no_profile: bool
+    dry_run: bool
+    seeds: int | None
+    arms: Sequence[str]
+    jobs: int
+    results: str | None
+    each: bool
+
+    @cached_property
+    def choice(self) -> _Choice:
+        return _Choice([load_scenario(name) for name in self.scenario], self.every, self.most)
+
+    @property
+    def words(self) -> list[str]:
+        """Those of a command line that measures in the same way."""
+        words = words_of(scenario=self.scenario, each=self.each, all=self.every)
+        return words + words_of(most=self.most if self.most != MOST else None, seeds=self.seeds, arm=self.arms)
+
+
 def _patch(
     *,
-    series: Path,
+    series: Sequence[str],
+    base: str | None,
     scenario: Sequence[str],
-    base: str,
-    each: bool,
     every: bool,
     most: int,
     no_profile: bool,
@@ -66,15 +94,44 @@ def _patch(
     arms: Sequence[str],
     jobs: int,
     results: str | None,
+    each: bool,
 ) -> int:
-    choice = _Choice([load_scenario(name) for name in scenario], every, most)
-    _demand_arms(arms, choice.named)
-    spec = demand(base if ":" in base else f"tree:{base}")
-    patches, cache = read_series(series), Cache.default()
-    if dry_run:
-        sides = range(1, len(patches) + 1) if each else (len(patches),)
-        return _dry_run(choice, spec, patches, sides=sides, seeds=seeds, arms=arms, results=results)
-    store = store_of(results, FOLDER)
+    how = _Measuring(scenario, every, most, no_profile, dry_run, seeds, arms, jobs, results, each)
+    _demand_arms(arms, how.choice.named)
+    if not series or (len(series) == 1 and is_range(series[0])):
+        return _of_tree(series[0] if series else None, base, how)
+    named = base or DEFAULT
+    spec = demand(named if ":" in named else f"tree:{named}")
+    patches = read_series(*map(Path, series))
+    command = shlex.join(["blklab", "patch", *(Path(path).name for path in series), *words_of(base=base), *how.words])
+    return _measure(patches, spec, named, how, lambda whole, profile: reply(patches, whole, profile, command))
+
+
+def _of_tree(change: str | None, base: str | None, how: _Measuring) -> int:
+    """The change in the kernel tree that this folder is in."""
+    own = change_of(Path.cwd(), change, base)
+    tell(f"{own.title}, against {own.base[:12]}, in {own.top}")
+    if own.left_out:
+        tell(f"not in the change, as git does not track it: {names(own.left_out)} (git add -N)")
+    path = write_change(own, store_of(how.results, FOLDER).root)
+    command = shlex.join(["blklab", "patch", *([change] if change else []), *words_of(base=base), *how.words])
+    spec = f"tree:{own.top}@{own.base}"
+    return _measure(read_series(path), spec, own.base[:12], how, lambda whole, _: commit_lines(whole, command))
+
+
+def _measure(
+    patches: Sequence[Patch],
+    spec: str,
+    base: str,
+    how: _Measuring,
+    message: Callable[[MeasuredSeries, Differential | None], str],
+) -> int:
+    """Measure ``patches`` on ``spec``, which the user names ``base``, and print the ``message`` on them."""
+    choice, cache = how.choice, Cache.default()
+    if how.dry_run:
+        sides = range(1, len(patches) + 1) if how.each else (len(patches),)
+        return _dry_run(choice, spec, patches, sides=sides, seeds=how.seeds, arms=how.arms, results=how.results)
+    store = store_of(how.results, FOLDER)
     source = named_source(spec, cache, tell)
     if source is None:
         raise _no_source(spec)
@@ -82,28 +139,25 @@ def _patch(
     commits = branch.with_all(patches)
     sources = Sources(branch.folder, branch.base, commits[-1])
     scenarios = choice.named or _scenarios(choice, sources)
-    bench = bench_of(results, jobs, folder=FOLDER)
-    study = Study(branch, _title(base, source, branch), bench, tell, cache, seeds, arms)
+    bench = bench_of(how.results, how.jobs, folder=FOLDER)
+    study = Study(branch, _title(base, source, branch), bench, tell, cache, how.seeds, how.arms)
     steps = [study.base()]
     if not scenarios:
         functions = study.changed_functions(steps[0], patches[-1], commits[-1])
         scenarios = _demanded(choice, BuiltChange(functions, sources))
     compared = list[MeasuredSeries]()
     applied = list(zip(patches, commits, strict=True))
-    for patch, commit in applied if each else applied[-1:]:
+    for patch, commit in applied if how.each else applied[-1:]:
         steps.append(study.step(patch, commit))
         compared.append(study.compare(steps[-2], steps[-1], scenarios))
         _print(compared[-1])
     whole = study.compare(steps[0], steps[-1], scenarios) if compared[1:] else compared[0]
-    words = words_of(base=base, scenario=scenario, each=each, all=every)
-    words += words_of(most=most if most != MOST else None, seeds=seeds, arm=arms)
-    command = shlex.join(["blklab", "patch", series.name, *words])
-    profile = None if no_profile else profiled(bench.lab, whole, tell)
+    profile = None if how.no_profile else profiled(bench.lab, whole, tell)
     print("\n".join(["", *(differential_lines(profile) if profile else []), ""]))
-    mail, path = reply(patches, whole, profile, command), branch.folder.parent / "reply.txt"
-    write_atomic(path, mail.encode())
-    print(mail, end="")
-    tell(f"the reply is in {path}")
+    text, path = message(whole, profile), branch.folder.parent / "message.txt"
+    write_atomic(path, text.encode())
+    print(text, end="")
+    tell(f"this text is in {path}")
     return exit_code(compared)
 
 
@@ -222,20 +276,25 @@ COMMANDS = {
     "patch": Command(
         _patch,
         (
-            option("series", type=Path, metavar="SERIES", help="an mbox, or a folder of git format-patch"),
+            option(
+                "series",
+                nargs="*",
+                metavar="SERIES",
+                help="mboxes, mails, folders of git format-patch, - (standard input), or a range of commits such as"
+                " HEAD~2..HEAD (default: HEAD and what is not committed in the kernel tree that this folder is in)",
+            ),
+            option(
+                "--base",
+                metavar="TREE@REV",
+                help=f"what it applies to: a git tree at a commit, tree:DIR@REV, or a packaged source (default:"
+                f" {DEFAULT}); inside a tree a revision (default: the merge base with the upstream branch, else HEAD)",
+            ),
             option(
                 "--scenario",
                 action="append",
                 default=[],
                 metavar="NAME",
-                help="only this scenario; may be repeated (default: chosen by the functions that the series touches)",
-            ),
-            option(
-                "--base",
-                default=DEFAULT,
-                metavar="TREE@REV",
-                help=f"what it applies to: a git tree at a commit, tree:DIR@REV, or a packaged source (default:"
-                f" {DEFAULT})",
+                help="only this scenario; may be repeated (default: chosen by the functions that the change touches)",
             ),
             flag("--each", "measure each patch, compared with the one before it"),
             flag("--all", "every scenario of the virtual clock", dest="every"),

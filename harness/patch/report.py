@@ -13,6 +13,7 @@ from harness.profile.differential import Differential
 from harness.profile.mail import differential_lines
 from harness.record.store import RunFolder
 from harness.report.format import LEGEND, MARKS, figure, plural
+from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS
 from lab.base.units import Tell
 from lab.kernels.kconfig import drift
@@ -71,6 +72,25 @@ def reply(patches: Sequence[Patch], result: MeasuredSeries, profile: Differentia
         verdict_line(result),
     ]
     return letter(lines, result, profile, command)
+
+
+def commit_lines(result: MeasuredSeries, command: str) -> str:
+    """Eight lines for a commit message: what differs most, on which kernel, and how to repeat it."""
+    moved = [(outcome.scenario, change) for outcome in result.outcomes for change in outcome.moved]
+    scenario, change = min(moved, key=lambda row: not row[1].marked, default=("", None))
+    share = change.share if change else None
+    kernel = result.series.kernel
+    rows = {
+        "Verdict": verdict_line(result),
+        "Figure": f"{scenario} {'.'.join(change.figure)}" if change else "none of both kernels differs",
+        "Before": _median(change.before) if change else "-",
+        "After": _median(change.after) if change else "-",
+        "Change": "-" if share is None else f"{share:+.1%}",
+        "Kernel": f"{kernel.release}, in QEMU, virtual time, where figures repeat exactly",
+        "Config": f"{plural(len(kernel.config), 'option')}, sha256 {digest_bytes(canonical(kernel.config))[:12]}",
+        "Repeat": command,
+    }
+    return "".join(f"{name + ':':9}{text}\n" for name, text in rows.items())
 
 
 def letter(head: Sequence[str], result: MeasuredSeries, profile: Differential | None, command: str) -> str:

@@ -4,6 +4,7 @@
 import email
 import email.policy
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
@@ -19,7 +20,7 @@ from lab.kernels import mutants
 from lab.kernels.mutants import mutation
 from lab.kernels.release import Release
 from lab.kernels.tree import KernelSource
-from lab.yaml.strict import read_bytes
+from lab.yaml.strict import names, read_bytes
 
 _FROM = re.compile(rb"^From \S+ .*[0-9][0-9]:[0-9][0-9]:[0-9][0-9] [0-9]{4}$", re.MULTILINE)
 _DIFF = re.compile(r"^(?:diff --git |--- (?:a/|/dev/null))", re.MULTILINE)
@@ -29,6 +30,7 @@ _HUNK = re.compile(r"^@@ -([0-9]+)(?:,[0-9]+)? \+([0-9]+)")
 _FAILED = re.compile(r"error: patch failed: (?P<file>.+):(?P<line>[0-9]+)")
 _ABSENT = re.compile(r"error: (?P<file>\S+): (?:does not exist in index|already exists in index)")
 _CORRUPT = re.compile(r"(?:corrupt patch at|patch fragment without header at) line (?P<line>[0-9]+)")
+_STDIN = Path("-")
 _MOST = 500
 _WHEN = "1700000000 +0000"
 """A commit of the same content has the same id each time, so earlier runs are found."""
@@ -74,21 +76,25 @@ class Patch:
         return _PREFIX.sub("", self.subject)
 
 
-def read_series(path: Path) -> tuple[Patch, ...]:
-    """The patches of a file (mbox, mail or diff) or of a folder's *.patch, *.diff, *.mbox and *.eml, in their order.
+def read_series(*paths: Path) -> tuple[Patch, ...]:
+    """The patches of files (mbox, mail or diff; ``-`` is standard input) or of a folder's *.patch, *.diff, *.mbox and
+    *.eml, in their order.
 
     Mails without a diff, such as a cover letter, are left out. Raises Misuse where there is no patch.
     """
-    if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix in (".patch", ".diff", ".mbox", ".eml"))
-    else:
-        files = [path]
-    found = [patch for file in files for patch in _patches(file)]
-    if not found:
-        raise Misuse(f"{path} has no patch", remedy="name an mbox, or the folder of git format-patch")
-    if len(found) > _MOST:
-        raise Misuse(f"{path} has {len(found)} patches, more than {_MOST}", remedy="name a part of them")
-    return tuple(_in_order(found))
+    patches = [patch for path in paths for file in _files(path) for patch in _patches(file)]
+    named = names([str(path) for path in paths])
+    if not patches:
+        raise Misuse(f"{named} has no patch", remedy="name an mbox, or the folder of git format-patch")
+    if len(patches) > _MOST:
+        raise Misuse(f"{named} has {len(patches)} patches, more than {_MOST}", remedy="name a part of them")
+    return tuple(_in_order(patches))
+
+
+def _files(path: Path) -> Sequence[Path]:
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.iterdir() if file.suffix in (".patch", ".diff", ".mbox", ".eml"))
 
 
 def _in_order(found: Sequence[Patch]) -> list[Patch]:
@@ -101,7 +107,12 @@ def _in_order(found: Sequence[Patch]) -> list[Patch]:
 
 
 def _patches(file: Path) -> Iterator[Patch]:
-    data = read_bytes(file, "patch", LIMIT)
+    if file == _STDIN:
+        file, data = Path("standard input"), sys.stdin.buffer.read(LIMIT + 1)
+        if len(data) > LIMIT:
+            raise Misuse(f"{file} has more than {LIMIT >> 20} MiB", remedy="name a part of the series")
+    else:
+        data = read_bytes(file, "patch", LIMIT)
     starts = [match.start() for match in _FROM.finditer(data)] or [0]
     for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
         patch = _patch(file, data[:start].count(b"\n") + 1, data[start:end])

@@ -178,7 +178,7 @@ SUITES = (
     *("trixie", "trixie-security", "trixie-backports", "forky", "sid"),
 )
 ALL = "debian:all"
-_TO = ".."
+RANGE = ".."
 _END = re.compile(r"debian:([0-9]+\.[0-9]+)")
 
 
@@ -221,12 +221,12 @@ def expand(text: str, listed: Callable[[], Sequence[Offer]]) -> tuple[str, ...]:
     words, specs = text.split(), list[str]()
     while words:
         word = words.pop(0)
-        if words[:1] == [_TO]:
+        if words[:1] == [RANGE]:
             if len(words) == 1:
-                raise _no_range(f"{word} {_TO}")
+                raise _no_range(f"{word} {RANGE}")
             specs += _between(word, words[1], listed)
             del words[:2]
-        elif word == _TO or (_TO in word and word.startswith("debian:")):
+        elif word == RANGE or (RANGE in word and word.startswith("debian:")):
             raise _no_range(word)
         elif word == ALL:
             specs += (offer.spec for offer in listed())
@@ -239,7 +239,7 @@ def _between(first: str, last: str, listed: Callable[[], Sequence[Offer]]) -> It
     """The ends are in it even where nothing offers them: they are reported as missing then."""
     ends = [match[1] if (match := _END.fullmatch(end)) else "" for end in (first, last)]
     if not all(ends) or Release.parse(ends[0]) > Release.parse(ends[1]):
-        raise _no_range(f"{first} {_TO} {last}")
+        raise _no_range(f"{first} {RANGE} {last}")
     low, high = map(Release.parse, ends)
     known = {*ends, *(offer.series for offer in listed())}
     for series in sorted(known, key=Release.parse):

@@ -44,6 +44,9 @@ _SETTINGS = {
     "advice.detachedHead": "false",
 }
 
+_VERSION = re.compile(r"^VERSION *= *[0-9]+\nPATCHLEVEL *=", re.MULTILINE)
+_HEAD = 4096
+"""Of the Makefile; its first lines name the version."""
 _IMPORTED = "refs/blklab/imported"
 _PRODUCTS = (".config", "vmlinux", "include/config", "include/generated")
 
@@ -51,6 +54,17 @@ _PRODUCTS = (".config", "vmlinux", "include/config", "include/generated")
 def is_repository(folder: Path) -> bool:
     """Whether ``folder`` is the top of a git work tree, or a bare repository."""
     return (folder / ".git").exists() or ((folder / "HEAD").is_file() and (folder / "objects").is_dir())
+
+
+def kernel_tree(folder: Path) -> Path | None:
+    """The top of the git work tree of a kernel that ``folder`` is in; None outside of one."""
+    folder = real(folder)
+    top = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
+    makefile = top / "Makefile" if top else None
+    if makefile is None or not makefile.is_file():
+        return None
+    with makefile.open(errors="replace") as file:
+        return top if _VERSION.search(file.read(_HEAD)) else None
 
 
 def commit_of(folder: Path, revision: str) -> str:

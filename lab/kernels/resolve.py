@@ -10,11 +10,13 @@ from lab.base.cache import Cache
 from lab.base.errors import Misuse
 from lab.base.units import Tell, silent
 from lab.kernels import debian, local
+from lab.kernels.git import commit_of, kernel_tree
 from lab.kernels.model import Kernel
 from lab.kernels.mutants import demand_known
 from lab.yaml.strict import quoted
 
 DEFAULT = "distro"
+_HERE = "."
 
 
 class Provider(Protocol):
@@ -37,6 +39,7 @@ FORMS: Mapping[str, str] = {
     "mutant:": "mutant:no-fair-tags (the same as source:6.12+no-fair-tags, or of the tree that BLKLAB_TREE names)",
     "mainline:": "mainline:v6.12 (as Ubuntu's mainline archive has it; needs virtme-ng)",
     "host": "host (the one that this machine runs)",
+    _HERE: ". (the kernel's git work tree that this folder is in, as it is; HEAD~1 and the like: a commit of it)",
 }
 
 
@@ -63,9 +66,28 @@ def _provider(form: str) -> tuple[Provider, Refuse]:
 
 
 def demand(spec: str) -> str:
-    """The spec. Raises Misuse for one that is in no known form, or names a mutant or files that do not exist."""
+    """The spec; of ``.`` and of a revision inside a kernel's work tree that of the tree.
+
+    Raises Misuse for one that is in no known form, or names a mutant or files that do not exist.
+    """
+    spec = in_tree(spec) or spec
     _provided(spec)
     return spec
+
+
+def in_tree(spec: str) -> str:
+    """``tree:TOP`` of ``.``, ``tree:TOP@COMMIT`` of a revision; empty for all other words and outside of a tree."""
+    if ":" in spec or spec in {*FORMS} - {_HERE}:
+        return ""
+    top = kernel_tree(Path.cwd())
+    if top is None and spec == _HERE:
+        raise Misuse(f"{Path.cwd()} is not in a git work tree of the kernel", remedy="cd into the tree, or tree:DIR")
+    if top is None or spec == _HERE:
+        return f"tree:{top}" if top else ""
+    try:
+        return f"tree:{top}@{commit_of(top, spec)[:12]}"
+    except Misuse:
+        return ""
 
 
 def check(spec: str) -> None:

@@ -422,5 +422,5 @@ def test_each_patch_is_compared_with_the_one_before(
     assert f"@{base} ({base[:12]}) -> " in said and "with harmless -> " in said
     assert "Subject: Re: [PATCH] harmless" in said and "--scenario fair-tags --each" in said
     assert len(measured) == 3
-    (kept,) = (tmp_path / "results").glob("patch/series/*/reply.txt")
+    (kept,) = (tmp_path / "results").glob("patch/series/*/message.txt")
     assert said.endswith(kept.read_text())

@@ -16,7 +16,7 @@ from lab.observers import counted, executed, profiled
 from lab.session import Lab, PreparedJob, prepare_job, run_job
 from tests.feature_pairs import Feature, Pair, rows
 
-pytestmark = [pytest.mark.network, pytest.mark.slow]
+pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(7200)]
 Way = Callable[[Lab, Kernel, Pair], PreparedJob]
 
 
@@ -63,6 +63,7 @@ def test_no_pair_of_features_ends_in_error(machine: tuple[Lab, Kernel], tmp_path
     def lacking(alone: Pair) -> bool:
         (feature, *_) = alone.chosen
         result = boot(lab, kernel, alone, tmp_path / f"alone-{feature}".replace(" ", "-"))
+        print(f"{alone}: {result.status}: {'; '.join(result.reasons)}", flush=True)
         if result.status not in (Status.PASS, Status.SKIP):
             wrong.append(f"{alone}: {result.status}: {'; '.join(result.reasons)}")
         return result.status is not Status.PASS
@@ -72,6 +73,7 @@ def test_no_pair_of_features_ends_in_error(machine: tuple[Lab, Kernel], tmp_path
         way = max(WAYS, key=lambda way: len(set(row.chosen) - booted[way]))
         result = boot(lab, kernel, row, tmp_path / f"row-{number}", way)
         booted[way].update(row.chosen)
+        print(f"{row} ({way.__name__}): {result.status}: {'; '.join(result.reasons)}", flush=True)
         if result.status is not Status.PASS and not (result.status is Status.SKIP and way is profile):
             wrong.append(f"{row} ({way.__name__}): {result.status}: {'; '.join(result.reasons)}")
     assert not wrong
