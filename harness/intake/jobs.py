@@ -229,24 +229,23 @@ class _JobReader:
             return self._value(replace(ranged, value=low), fio_size, 4096)
         if option is None:
             return 4096
-        size = self._value(replace(option, value=self._side(option, rw)), fio_size, 4096)
+        size = self._value(replace(option, value=self._side(option, rw) or "4k"), fio_size, 4096)
         if size % SECTOR or not SECTOR <= size <= 1 << 26:
             self._refuse(option, f"{size} bytes are no multiple of 512 up to 64 MiB", "write another bs")
         return size
 
     def _side(self, option: FioOption, rw: str) -> str:
         """The value for the direction of the job, of one for each of reads, writes and trims."""
-        sides = [side for side in option.value.split(",") if side] or [""]
-        reads, writes = sides[0], sides[min(1, len(sides) - 1)]
+        sides = option.value.split(",")
+        reads, writes, trims = (sides[min(place, len(sides) - 1)].strip() for place in range(3))
         if rw in MIXED and reads != writes:
             self._refuse(option, "reads and writes differ", "write two jobs")
-        return reads if rw in READS else writes
+        return reads if rw in READS else trims if rw == "trim" else writes
 
     def _of_side(self, name: str, rw: str, read: Callable[[str], int]) -> int | None:
         option = self._take(name)
-        if option is None:
-            return None
-        return self._value(replace(option, value=self._side(option, rw)), read, 0) or None
+        side = "" if option is None else self._side(option, rw)
+        return self._value(replace(option, value=side), read, 0) or None if option and side else None
 
     def _role_options(self, rw: str) -> Iterator[tuple[str, object]]:
         """Options that a role has too, with values that it takes."""

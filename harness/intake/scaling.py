@@ -51,7 +51,7 @@ def expected_rates(arm: Arm, load: Load) -> dict[str, float]:
     # A buffered random read that misses the page cache waits for the disk like a direct one.
     waiting = {name: replace(role, direct=role.direct or waits(role)) for name, role in load.roles.items()}
     rates = allowed(arm.topology, replace(load, roles=waiting), arm.queue).rates
-    return {name: min(rates[name], role.pace * role.bs) for name, role in load.roles.items()}
+    return {name: min(rates[name], len(role.disks) * role.pace * role.bs) for name, role in load.roles.items()}
 
 
 def waits(role: Role) -> bool:

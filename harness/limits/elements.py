@@ -18,8 +18,6 @@ from lab.topology.limits import driver_of, effective_iops
 from lab.topology.model import OWN_REQUESTS, Disk, Link, StackKind, Topology
 from lab.topology.ranges import in_ranges
 
-_MICROSECONDS = 1e6
-
 
 class ElementKind(StrEnum):
     """The kind of an element: the label of one, with the place of its name."""
@@ -256,13 +254,8 @@ def _pace(load: Load, bw: Mapping[str, float]) -> Iterator[Element]:
 
 def _of_pace(role: Role, bw: float) -> tuple[float, float]:
     """The share of its pace that a role reaches, and the share from which its pace is what limits it."""
-    iops, jobs = bw / role.bs, len(role.disks)
-    if "rate_iops" in role.options:
-        return iops / (jobs * int(role.options["rate_iops"])), fitted.SATURATED
-    if "rate" in role.options:
-        return bw / (jobs * int(role.options["rate"])), fitted.SATURATED
-    thinktime = int(role.options.get("thinktime", 0)) / _MICROSECONDS
-    return iops / jobs * thinktime, fitted.THINKING
+    by_rate = not {"rate", "rate_iops"}.isdisjoint(role.options)
+    return bw / role.bs / (len(role.disks) * role.pace), fitted.SATURATED if by_rate else fitted.THINKING
 
 
 def _links(way: _Way, use: LoadUse, tight: set[str]) -> Iterator[Element]:

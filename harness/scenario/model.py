@@ -88,10 +88,19 @@ class Role:
 
     @property
     def pace(self) -> float:
-        """Requests a second at most on each disk, by its thinktime, rate_iops and rate; infinite without any."""
-        think = float(self.options.get("thinktime", 0))
+        """Requests a second at most on each disk, by its thinktime, rate_iops and rate; infinite without any.
+
+        fio limits reads and writes apart, so a mix has twice its rate, and takes rate_iops for the smallest size.
+        """
+        think, ways = float(self.options.get("thinktime", 0)), 2 if self.mixes else 1
+        by_count = float(self.options.get("rate_iops", math.inf)) * min(self.sizes) / self.bs
         by_bytes = float(self.options.get("rate", math.inf)) / self.bs
-        return min(1e6 / think if think else math.inf, float(self.options.get("rate_iops", math.inf)), by_bytes)
+        return min(1e6 / think if think else math.inf, ways * by_count, ways * by_bytes)
+
+    @property
+    def mixes(self) -> bool:
+        """Whether it both reads and writes."""
+        return self.rw in MIXED and 0 < int(self.options.get("rwmixread", 50)) < PERCENT
 
     @property
     def cpus(self) -> tuple[int, ...]:

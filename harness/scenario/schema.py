@@ -95,8 +95,16 @@ OPTIONS: Mapping[str, Option] = {
         Option(
             Field(CPUS, CpuList(), "CPUs that it runs on; a role on several disks takes one for each in turn", "0-3")
         ),
-        Option(Field("rate_iops", Integer(1, 10**7), "highest rate of requests", "500", unit="1/s")),
-        Option(Field("rate", rate(), "highest rate of bytes", "1 MB/s")),
+        Option(
+            Field(
+                "rate_iops",
+                Integer(1, 10**7),
+                "highest rate of requests, for reads and for writes each",
+                "500",
+                unit="1/s",
+            )
+        ),
+        Option(Field("rate", rate(), "highest rate of bytes, for reads and for writes each", "1 MB/s")),
         Option(
             Field("thinktime", time(MICROSECOND, HOUR, step=MICROSECOND), "time between two requests", "400us"),
             lambda nanoseconds: str(int(str(nanoseconds)) // MICROSECOND),

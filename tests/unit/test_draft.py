@@ -206,6 +206,48 @@ def test_job_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "larger than 1 MiB" in capsys.readouterr().err
 
 
+MIX = "[mix]\nfilename=/dev/sdb\ndirect=1\nrw={rw}\nioengine=libaio\niodepth=4\n{rate}\n"
+
+
+def test_a_draft_expects_the_rate_of_each_direction_from_a_mix(tmp_path: Path) -> None:
+    """4 in flight of 1 ms are 4,000 IOPS; 1,500 reads and 1,500 writes a second are less: 3,010 there are 1.003 of it."""
+    fio = tmp_path / "fio.json"
+    sides = {"read": {"iops": 1505.0}, "write": {"iops": 1505.0}}
+    fio.write_text(json.dumps({"jobs": [{"jobname": "mix", **sides}]}))
+    job = written(MIX.format(rw="randrw", rate="rate_iops=1500"), tmp_path)
+    scenario = draft(job, tmp_path, "--from-output", str(fio))
+    assert scenario.loads["solo-mix"].roles["mix"].options["rate_iops"] == "1500"
+    (row,) = scenario.reproduces
+    assert (row.ratio.text, row.reported) == ("base.solo-mix.mix.iops / 3000", 1.003)
+
+
+@pytest.mark.parametrize(
+    ("rw", "rate", "taken"),
+    [
+        ("randread", "rate_iops=90,20,7", "90"),
+        ("randwrite", "rate_iops=90,20,7", "20"),
+        ("trim", "rate_iops=90,20,7", "7"),
+        ("trim", "rate_iops=90,20", "20"),
+        ("randread", "rate_iops=,20", None),
+        ("randwrite", "rate_iops=,20", "20"),
+        ("randwrite", "rate_iops=90,", None),
+        ("randrw", "rate_iops=90,90", "90"),
+    ],
+)
+def test_a_rate_is_that_of_the_direction_of_the_job(rw: str, rate: str, taken: str | None, tmp_path: Path) -> None:
+    """HOWTO of fio, rate: values for reads, writes and trims; an empty one sets no limit."""
+    (job,) = draft_jobs(read_jobs(written(MIX.format(rw=rw, rate=rate), tmp_path)))
+    assert job.rate_iops == (None if taken is None else int(taken))
+
+
+def test_a_mix_whose_directions_have_different_rates_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rate in ("rate_iops=90,20", "rate_iops=,20", "rate=1m,"):
+        said = refused(MIX.format(rw="randrw", rate=rate), tmp_path, capsys)
+        assert f"job.fio:7:1: {rate.partition('=')[0]}: reads and writes differ (write two jobs" in said
+
+
 # Topologies
 
 PAIR = """\
