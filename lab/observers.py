@@ -7,7 +7,7 @@ differs from an ordinary boot, and the digest of the results must be the same.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from lab import kit
@@ -25,8 +25,10 @@ _PATIENCE = 4
 _MARKER, _FIRST_TURN = "count_cpu", "become_prompt"
 """Functions of the sampler: called at both ends of a window, and before everything that it does in one."""
 _MARKER_BYTES = 8
-_FIO, _ENDS_IO = "bin/fio", "put_io_u"
-"""fio calls it once for each I/O that it completed (io_u.c); it is exported for engines in files of their own."""
+_FIO = "bin/fio"
+_ENDS = {"io": "put_io_u", "sync": "add_sync_clat_sample"}
+"""fio calls the first for each I/O and each fsync that it completed (io_u.c), the second for each fsync (stat.c); both
+are exported."""
 _IN_HOT = 12
 """Offset of cpu_number in struct pcpu_hot, where it was from 6.2 to 6.13 (arch/x86/include/asm/current.h)."""
 _PLAIN = "-"
@@ -69,7 +71,7 @@ def counted(lab: Lab, prepared: PreparedJob, phase_seen: PhaseSeen = silent) -> 
         *((f"turn={prepared.processors.turn}",) if prepared.processors.several else ()),
         start.replace("marker", "start"),
         bytes_of_start.replace("bytes", "startbytes"),
-        *io_end(lab.payload.entries[_FIO].data),
+        *io_ends(lab.payload.entries[_FIO].data),
     )
     functions = functions_file(symbols, _LOCKS)
     return _observed(lab, prepared, programs.SHARING, functions, words, measured=LINES_FILE)
@@ -146,10 +148,14 @@ def _marker(lab: Lab, sampler: str, name: str) -> tuple[str, str]:
     return f"marker={address:x}", f"bytes={code.hex()}"
 
 
-def io_end(fio: bytes) -> tuple[str, str]:
-    """The plugin's arguments: where the function of fio's program is that ends each I/O, and its first code."""
-    address = _only_function(fio, _ENDS_IO, "fio")
-    return f"io={address:x}", f"iobytes={_code_at(fio, address).hex()}"
+def io_ends(fio: bytes) -> Iterator[str]:
+    """The plugin's arguments: where the functions of fio's program are that end I/Os and fsyncs, and their first code.
+
+    Raises LabBroken.
+    """
+    for what, name in _ENDS.items():
+        address = _only_function(fio, name, "fio")
+        yield from (f"{what}={address:x}", f"{what}bytes={_code_at(fio, address).hex()}")
 
 
 def _only_function(program: bytes, name: str, what: str) -> int:

@@ -17,7 +17,7 @@ from math import nan
 from harness import fitted
 from harness.figures.boot import LoadFiles, MeasurementError, Node, parse
 from harness.figures.disks import window_of
-from harness.scenario.model import Load, Role
+from harness.scenario.model import Load, Role, Status
 from harness.scenario.registry import BootFile, Figures, Readings
 
 _MIXED = "mixed"
@@ -114,10 +114,10 @@ def _latency(parts: Sequence[Node]) -> Iterator[tuple[str, float]]:
     yield from percentiles.items() if len(parts) == 1 else ()
 
 
-def disagreements(files: LoadFiles, queue: Mapping[str, str], figures: Figures) -> Iterator[str]:
+def disagreements(files: LoadFiles, queue: Mapping[str, str], figures: Figures) -> Iterator[tuple[Status, str]]:
     """What I/Os of each role disagree with: its latencies, /proc/diskstats, the counters of its modelled disk.
 
-    ``queue`` are the settings of the arm.
+    FAIL where the kernel counted less than it completed, ERROR otherwise. ``queue`` are the settings of the arm.
     """
     topology, load, counts = files.topology, files.load, queue.get("iostats") != "0"
     moved: dict[str, tuple[float, float]] = {}
@@ -125,7 +125,8 @@ def disagreements(files: LoadFiles, queue: Mapping[str, str], figures: Figures) 
         if in_flight(load, role, figures) > fitted.MEAN_ROUNDING:
             ios, mean = (figures[load.name, role.name, metric] for metric in ("total_ios", "lat.mean"))
             most = role.iodepth * len(role.disks)
-            yield f"{ios:.0f} I/Os of {role.name}, {mean:.0f} ns each: more than {most} at a time are in flight"
+            why = f"{mean:.0f} ns each: more than {most} at a time are in flight"
+            yield Status.ERROR, f"{ios:.0f} I/Os of {role.name}, {why}"
         luns = {topology.region(disk).lun for disk in role.disks}
         plain = role.direct and len(role.sizes) == 1 and not topology.stacks.keys() & {*role.disks}
         if len(luns) == 1 and plain and role.rw != "trim":
@@ -134,10 +135,11 @@ def disagreements(files: LoadFiles, queue: Mapping[str, str], figures: Figures) 
             counted, _ = moved.get(lun, (0.0, done))
             moved[lun] = (counted + figures[load.name, role.name, "total_ios"] * role.bs, done)
             if sum(topology.region(disk).lun == lun for other in load.roles.values() for disk in other.disks) == 1:
-                yield from _served(files, role, lun, figures)
+                yield from ((Status.ERROR, what) for what in _served(files, role, lun, figures))
     for lun, (counted, done) in moved.items():
         if counted > done and counts:
-            yield f"{counted:.0f} bytes of LUN {lun} in the window, /proc/diskstats has {done:.0f} with the ramp"
+            less = f"the kernel's /proc/diskstats has {done:.0f} with the ramp"
+            yield Status.FAIL, f"{counted:.0f} bytes of LUN {lun} in the window, {less}"
 
 
 def in_flight(load: Load, role: Role, figures: Figures) -> float:

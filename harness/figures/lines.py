@@ -16,7 +16,8 @@ _LINE, _ADDRESSES = 64, 1 << 64
 class CpuCounts(NamedTuple):
     """What one CPU did in the window: ``user`` are instructions of programs, ``held`` those while a lock was held.
 
-    ``base`` is the address of its per-CPU area, ``ios`` are I/Os that fio completed there.
+    ``base`` is the address of its per-CPU area, ``ios`` and ``syncs`` are I/Os and fsyncs that fio completed
+    there. Runs without ``syncs`` count them as I/Os.
     """
 
     base: int
@@ -27,6 +28,7 @@ class CpuCounts(NamedTuple):
     atomics: int
     taken: int
     held: int
+    syncs: int = 0
 
 
 class LineUse(NamedTuple):
@@ -226,6 +228,7 @@ def _figures(sharing: Sharing, cpus: frozenset[int], ios: int, of_node: int) -> 
         if of_node:
             yield "lines.remote", sum(line.footprint(cpus, of_node) for line in sharing.lines) / ios
         yield "lines.written", float(sum(not cpus.isdisjoint(line.users) for line in sharing.lines))
+    yield "syncs", sum(count.syncs for count in counts) / ios
     yield "atomics", sum(count.atomics for count in counts) / ios
     yield "locks", sum(count.taken for count in counts) / ios
     yield "locks.held", sum(count.held for count in counts) / ios

@@ -15,7 +15,7 @@ from harness.base.plain import identity
 from harness.figures.boot import LoadFiles, MeasurementError
 from harness.figures.fio import disagreements
 from harness.figures.samples import read_use
-from harness.judge.cells import CellResult, common_result, missing_cell, result_of_boot, skipped_cell
+from harness.judge.cells import CellResult, common_result, missing_cell, result_of_boot, skipped_cell, worst
 from harness.judge.difference import Difference, Precision, compare_cells
 from harness.judge.verdict import Verdict, judge, judge_in_sequence, verdict_document
 from harness.limits.bottleneck import Bottleneck, bottleneck
@@ -354,11 +354,21 @@ def _result(run: RunFolder, cell: PlannedCell, record: BootRecord | None) -> Cel
 
 
 def result_of(run: RunFolder, cell: PlannedCell, record: BootRecord) -> CellResult:
-    """Raises Altered where fio's counts disagree with what else was counted, on the virtual clock."""
+    """FAIL or ERROR where fio's counts disagree with what else was counted, on the virtual clock.
+
+    Raises Altered where the run's verdict has the cell as PASS.
+    """
     scenario, release = run.scenario, run.facts.kernel.release
     arm, loads = scenario.arms[cell.arm], scenario.loads.values()
     result = result_of_boot(arm, cell.seed, record, loads, scenario.windows, release=release)
-    for load in loads if result.figures and scenario.timing.exact else ():
-        for what in disagreements(LoadFiles(record.files, arm.topology, load), arm.queue, result.figures):
-            raise altered(run, f"boots/{cell.boot}/out/{load.name}.json", f"fio counted {what}")
-    return result
+    wrong = {
+        f"boots/{cell.boot}/out/{load.name}.json: fio counted {what}": status
+        for load in (loads if result.figures and scenario.timing.exact else ())
+        for status, what in disagreements(LoadFiles(record.files, arm.topology, load), arm.queue, result.figures)
+    }
+    if not wrong:
+        return result
+    judged = (run.stored_verdict() or {}).get("cells", ())
+    if (cell.arm, cell.seed, Status.PASS) in {(each["arm"], each["seed"], each["status"]) for each in judged}:
+        raise altered(run, *next(iter(wrong)).split(": ", 1))
+    return replace(result, status=worst(wrong.values()), reasons=tuple(wrong), figures={})

@@ -304,6 +304,9 @@ def _plugin() -> Iterator[Figure]:
     says = "lines that several CPUs use and one writes, in the window"
     yield lines("lines.written", says, noise=Noise.LINES)
     executed = partial(count, noise=Noise.EXECUTED, machine=Machine.COUNTED)
+    yield executed(
+        "syncs", "per I/O, fsyncs and fdatasyncs of fio; they are no I/Os, and what they execute is their I/Os'"
+    )
     yield executed("atomics", "per I/O, locked instructions")
     yield executed("locks", "per I/O, acquisitions of spinlocks, rwlocks and mutexes")
     says = "per I/O, instructions while each of them is held; those within another one count twice"

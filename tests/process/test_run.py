@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -34,6 +35,24 @@ def test_a_claim_that_does_not_hold_fails(lab: FakeLab) -> None:
     done = lab.run(**lab.plan(iops=STARVED))
     assert (done.returncode, len(lab.boots())) == (EXIT_FAIL, CELLS)
     assert "FAIL" in done.stdout
+
+
+def test_a_kernel_that_counts_one_io_less_fails_and_the_other_boots_go_on(lab: FakeLab) -> None:
+    """fio has whole blocks of 4 KiB, /proc/diskstats one less: nobody altered a file, and every boot is made."""
+    done = lab.run("--jobs", "1", **lab.plan(uncounted=2))
+    assert (done.returncode, len(lab.boots())) == (EXIT_FAIL, CELLS), done.stderr
+    (verdict,) = lab.verdicts()
+    cells = json.loads(verdict.read_bytes())["cells"]
+    assert sorted(cell["status"] for cell in cells) == ["FAIL", "PASS", "PASS", "PASS"]
+    (reason, *_) = next(cell["reasons"] for cell in cells if cell["status"] == "FAIL")
+    counts = re.search(
+        r"fio counted (\d+) bytes of LUN \S+ in the window, the kernel's /proc/diskstats has (\d+) ", reason
+    )
+    assert counts and int(counts[1]) - int(counts[2]) == 4096
+    assert counts[0] in " ".join(done.stdout.split())
+    assert "restore" not in done.stdout + done.stderr
+    again = lab.call("judge", str(verdict.parent))
+    assert (again.returncode, "restore" in again.stderr) == (EXIT_FAIL, False), again.stderr
 
 
 def test_a_control_that_holds_is_not_a_pass(lab: FakeLab) -> None:

@@ -208,6 +208,32 @@ def test_a_load_without_a_bound_has_a_bottleneck_and_no_share() -> None:
     assert (found.label, found.load, found.reached) == ("cpu", load.name, None)
 
 
+@pytest.mark.parametrize(
+    ("options", "pace"),
+    [
+        ({"rate_iops": "100"}, 200),
+        ({"rate": "409600"}, 200),
+        ({"rate_iops": "100", "rwmixread": "70"}, 200),
+        ({"rate_iops": "100", "rwmixread": "100"}, 100),
+        ({"rate_iops": "100", "rwmixread": "0"}, 100),
+        ({"thinktime": "10000"}, 100),
+        # fio takes rate_iops for requests of the smallest size (__setup_rate in its backend.c): 204,800 bytes a second
+        # each way, in requests of 8 KiB in the mean.
+        ({"rate_iops": "50", "bssplit": "4k/50:12k/50"}, 50),
+    ],
+)
+def test_a_mix_that_paces_itself_has_the_rate_of_each_direction(options: dict[str, str], pace: int) -> None:
+    """HOWTO of fio, rate_iops: reads and writes are limited apart, a thinktime stops both."""
+    arm, load = bucket_load(**options)
+    bs = 8192 if "bssplit" in options else 4096
+    load = replace(load, roles={name: replace(role, rw="randrw", bs=bs) for name, role in load.roles.items()})
+    assert {role.pace for role in load.roles.values()} == {pace}
+    idle = replace(TWO, luns={name: held(1) for name in TWO.luns}, hosts={"loop": held(2)})
+    found = bottleneck(arm, load, [idle], dict.fromkeys(load.roles, pace * bs))
+    assert found.binding is not None and found.label == "role.hog, victim.pace"
+    assert found.figure.startswith("100 % of the pace that rate, rate_iops or thinktime set")
+
+
 def test_no_element_is_fuller_than_full() -> None:
     """Buckets of 250 and 2,000 I/Os a second, a pace of 100, and 70 requests at LUNs of 8 for jobs of 64."""
     arm, load = bucket_load(rate_iops="100")

@@ -210,7 +210,7 @@ MIX = "[mix]\nfilename=/dev/sdb\ndirect=1\nrw={rw}\nioengine=libaio\niodepth=4\n
 
 
 def test_a_draft_expects_the_rate_of_each_direction_from_a_mix(tmp_path: Path) -> None:
-    """4 in flight of 1 ms are 4,000 IOPS; 1,500 reads and 1,500 writes a second are less: 3,010 there are 1.003 of it."""
+    """4 in flight of 1 ms are 4,000 IOPS; 1,500 reads and 1,500 writes are less, and 3,010 are 1.003 of that."""
     fio = tmp_path / "fio.json"
     sides = {"read": {"iops": 1505.0}, "write": {"iops": 1505.0}}
     fio.write_text(json.dumps({"jobs": [{"jobname": "mix", **sides}]}))

@@ -3,6 +3,7 @@
 
 import re
 from dataclasses import replace
+from functools import reduce
 
 import pytest
 from hypothesis import given
@@ -60,7 +61,7 @@ def test_a_file_is_read() -> None:
     [
         (b"cpu 0 ", b"cpu zero "),
         (b" 8 90\n", b" 8\n"),
-        (b" 8 90\n", b" 8 90 1\n"),
+        (b" 8 90\n", b" 8 90 1 2\n"),
         (b"lock ffff888003c01000 3 20 4 300 45", b"lock ffff888003c01000 3 20 4 300"),
         (b"lock ffff888003c01000", b"lock x"),
         (b"user 0 0 10 0 9 0 f\n", b"user 0 0 10 0 9 0\n"),
@@ -145,6 +146,7 @@ GUEST_FIGURES = {
     # 30 * 10 / 40 and 10 * 30 / 40; 10 * 30 / 40 and 30 * 10 / 40.
     "lines.footprint": 30 / 40,
     "lines.written": 2.0,
+    "syncs": 0.0,
     "atomics": 2.0,
     "locks": 0.5,
     "locks.held": 7.5,
@@ -236,6 +238,7 @@ def test_a_role_with_cpus_to_itself_has_figures_for_its_own_ios() -> None:
             "lines.seen": 1.4,
             "lines.footprint": 1.5,
             "lines.written": 2.0,
+            "syncs": 0.0,
             "atomics": 3.0,
             "locks": 0.8,
             "locks.held": 9.0,
@@ -244,6 +247,23 @@ def test_a_role_with_cpus_to_itself_has_figures_for_its_own_ios() -> None:
     )
     assert found["b"]["lines.seen"] == pytest.approx(18 / 30)
     assert found["b"]["instructions"] == pytest.approx(100.0)
+
+
+def test_fsyncs_are_no_ios_and_are_counted_apart() -> None:
+    """20 I/Os instead of 40, with 20 fsyncs: twice the counts each, for what an fsync executes is its write's."""
+    rows = (
+        (b" 200 10 ", b" 200 5 "),
+        (b" 8 90\n", b" 8 90 5\n"),
+        (b" 600 30 ", b" 600 15 "),
+        (b" 210\n", b" 210 15\n"),
+    )
+    synced = reduce(lambda data, row: data.replace(*row), rows, DATA)
+    alike, apart = (figures(on("a", "0"), on("b", "1"), data=data) for data in (DATA, synced))
+    for who in ("guest", "a", "b"):
+        assert (alike[who]["syncs"], apart[who]["syncs"]) == (0, 1)
+        for name in ("instructions", "atomics", "locks", "locks.held", "lines.seen", "lines.footprint"):
+            assert apart[who][name] == pytest.approx(2 * alike[who][name])
+    assert apart["guest"]["instructions"] == 4000 / 20
 
 
 @pytest.mark.parametrize(("first", "second"), [("0", "0-1"), ("0-1", "1"), ("0", ""), ("", "")])
@@ -261,7 +281,7 @@ def test_one_cpu_shares_no_lines() -> None:
     own = load("pair", on("a", "0"))
     found = dict(sharing_figures(read_sharing(data, FILE), own, {}))
     assert found["pair", "a", "locks"] == 0.8
-    assert {metric for _, _, metric in found} == {"atomics", "locks", "locks.held", "instructions"}
+    assert {metric for _, _, metric in found} == {"syncs", "atomics", "locks", "locks.held", "instructions"}
 
 
 def test_transfers_from_another_node_are_figures_where_there_are_nodes() -> None:

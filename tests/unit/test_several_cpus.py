@@ -20,7 +20,7 @@ from lab.base.record import LINE_NAMES
 from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
 from lab.native.programs import Steady
-from lab.observers import _LOCKS, functions_file, io_end, number_offset
+from lab.observers import _LOCKS, functions_file, io_ends, number_offset
 from lab.qemu.probe import Qemu
 from lab.realise.hardware import memory_words
 from lab.session import Lab, PreparedJob, _machine, unmet
@@ -134,7 +134,7 @@ def test_one_cpu_has_locks_where_the_topology_asks_for_them(tmp_path: Path) -> N
     several = replace(plain, processors=Processors(2))
     assert [set(sampled_names(own)["guest"]) for own in (plain, counted, several)] == [
         {IDLE},
-        {IDLE, "atomics", "locks", "locks.held", "instructions"},
+        {IDLE, "syncs", "atomics", "locks", "locks.held", "instructions"},
         {*held_by(GUEST)} - {"lines.remote"},
     ]
 
@@ -207,7 +207,7 @@ def test_a_kernel_without_a_number_cannot_be_judged() -> None:
 
 def test_a_program_that_does_not_export_where_an_io_ends_is_no_fio() -> None:
     with pytest.raises(LabBroken, match="fio has 0 functions put_io_u"):
-        io_end(Path(sys.executable).resolve().read_bytes())
+        [*io_ends(Path(sys.executable).resolve().read_bytes())]
 
 
 def test_names_of_lines_are_found_with_their_parts_and_on_each_cpu() -> None:

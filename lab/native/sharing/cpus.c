@@ -104,7 +104,7 @@ void cpus_write(FILE *file)
 			if (cpu->number == number)
 				fprintf(file,
 					"cpu %u %" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
-					" %" PRIu64 "\n",
-					number, cpu->base, cpu->instructions, cpu->user_instructions, cpu->ios, cpu->bios, cpu->atomics,
-					cpu->taken, cpu->held_instructions);
+					" %" PRIu64 " %" PRIu64 "\n",
+					number, cpu->base, cpu->instructions, cpu->user_instructions, cpu->ios - cpu->syncs, cpu->bios, cpu->atomics,
+					cpu->taken, cpu->held_instructions, cpu->syncs);
 }

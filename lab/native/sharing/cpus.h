@@ -19,7 +19,8 @@ struct cpu {
 	uint64_t base; /* of its per-CPU area */
 	unsigned int number;
 	unsigned int step; /* counts the I/Os that it submits; without any, its switches between tasks */
-	uint64_t instructions, user_instructions, ios, bios, atomics, taken, held_instructions;
+	uint64_t instructions, user_instructions, bios, atomics, taken, held_instructions;
+	uint64_t ios, syncs; /* what ended: I/Os with fsyncs, and these */
 	struct held held[MOST_HELD];
 	unsigned int held_count;
 	uint64_t waits_for; /* address of a lock, 0 for none */

@@ -9,6 +9,7 @@
  *   start=ADDRESS   user address of the function from which on turns end, and startbytes=HEX its first instructions
  *   marker=ADDRESS  the same for the beginning and the end of each window, with bytes=HEX
  *   io=ADDRESS      the same for the function that ends an I/O, with iobytes=HEX; its program lies at any page
+ *   sync=ADDRESS    the same for the function of that program that ends an fsync besides, with syncbytes=HEX
  *   output=PREFIX   PREFIX.N is written at the end of window N, which counts from 0
  *   programs=yes    what programs access is counted too, and their functions may have letters: tests know it beforehand
  *
@@ -21,7 +22,7 @@
  *
  * A file has the lines
  *   turns COUNT                       changes to another CPU
- *   cpu NUMBER BASE INSTRUCTIONS USER IOS BIOS ATOMICS TAKEN HELD     base of its per-CPU area; of all its locks
+ *   cpu NUMBER BASE INSTRUCTIONS USER IOS BIOS ATOMICS TAKEN HELD SYNCS     base of its per-CPU area; locks of all; fsyncs
  *   lock ADDRESS CPUS TAKEN CONTENDED HELD LONGEST
  *   line PHYSICAL VIRTUAL             and for it
  *   user CPU READS WRITES MOVED-BY-READS MOVED-BY-WRITES BYTES-READ BYTES-WRITTEN     reads and writes in steps
@@ -44,12 +45,12 @@
 EXPORT int qemu_plugin_version = PLUGIN_API;
 
 struct translated {
-	bool user, starts, marker, ends_io;
+	bool user, starts, marker, ends_io, ends_sync;
 	char kind; /* of the function that begins here */
 	unsigned int length;
 };
 
-static struct marker start, io;
+static struct marker start, io, sync_end;
 static const void *clock_handle;
 static uint64_t turn, turn_began, executed, switches;
 static bool taking_turns, counting, with_programs;
@@ -140,6 +141,7 @@ static void on_block(unsigned int index, void *data)
 	cpu->instructions += length;
 	cpu->user_instructions += now->user ? length : 0;
 	cpu->ios += now->ends_io;
+	cpu->syncs += now->ends_sync;
 	if (now->kind == SUBMIT)
 		cpu->bios++;
 	if (now->kind == SUBMIT || (now->kind == SWITCH && !cpu->bios))
@@ -236,12 +238,13 @@ static bool is_locked(const struct qemu_plugin_insn *insn)
 	return lock || (data_segment && takes_lock(code + i));
 }
 
-static bool ends_io(const struct qemu_plugin_tb *tb)
+/* A function of a program that lies at any page. */
+static bool begins_anywhere(const struct marker *marker, const struct qemu_plugin_tb *tb)
 {
-	struct marker here = io;
+	struct marker here = *marker;
 
 	here.address = qemu_plugin_tb_vaddr(tb);
-	return io.size && (here.address ^ io.address) % PAGE == 0 && marker_begins(&here, tb);
+	return marker->size && (here.address ^ marker->address) % PAGE == 0 && marker_begins(&here, tb);
 }
 
 static char kind_at(uint64_t address, bool beginning)
@@ -266,7 +269,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	if (new->user) {
 		new->starts = marker_begins(&start, tb);
 		new->marker = is_marker(tb);
-		new->ends_io = ends_io(tb);
+		new->ends_io = begins_anywhere(&io, tb);
+		new->ends_sync = begins_anywhere(&sync_end, tb);
 	}
 	counted = with_programs || !new->user;
 	new->kind = counted ? kind_at(address, true) : 0;
@@ -302,6 +306,8 @@ static bool read_argument(const char *argument)
 		with_programs = true;
 	else if (!strncmp(argument, "start", 5))
 		return marker_read(&start, argument + 5, "=", "bytes=");
+	else if (!strncmp(argument, "sync", 4))
+		return marker_read(&sync_end, argument + 4, "=", "bytes=");
 	else
 		return marker_read(&io, argument, "io=", "iobytes=") || marker_argument(argument) || cpus_argument(argument);
 	return true;
