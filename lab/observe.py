@@ -27,7 +27,7 @@ class Observer:
         self._reader = ResultReader()
         self._phase_seen = phase_seen
         self._console: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._death = ""
+        self._death = self._no_memory = ""
         self._started = time.monotonic()
         self._marks: list[tuple[str, float, float]] = [("boot", 0.0, 0.0)]
 
@@ -35,7 +35,10 @@ class Observer:
         if channel is Channel.CONSOLE:
             self._console.append(text)
             self._death = self._death or console.death([text])
-            return None
+            if self._no_memory or not console.out_of_memory(text):
+                return None
+            self._no_memory = text.strip()
+            return Note.STOP
         was_ready = self._reader.ready
         mark = self._reader.feed(text.rstrip("\r"))
         if mark is not None:
@@ -76,14 +79,14 @@ class Observer:
         reader = self._reader
         if reader.bye and not reader.fault:
             return Outcome.BYE, ""
-        if lost := _how_lost(ending) or reader.broken:
+        if lost := _how_lost(ending) or (not self._no_memory and reader.broken):
             return Outcome.LOST, lost
+        if self._no_memory:
+            return Outcome.NO_MEMORY, f"{self._no_memory}; give it more (memory in its topology) or less to keep"
         if not reader.ready:
             return self._never_ready(ending)
         if self._death:
             return Outcome.HANG if console.is_hang(self._death) else Outcome.OOPS, self._death
-        if reader.unfit and reader.ended and not reader.fault:
-            return Outcome.UNFIT, reader.unfit_sentence
         return self._cut_short(ending)
 
     def _never_ready(self, ending: Ending) -> tuple[Outcome, str]:
@@ -96,13 +99,16 @@ class Observer:
         return outcome, f"the guest was not ready after {ending.wall:.0f} s ({ending.reason}){said}"
 
     def _cut_short(self, ending: Ending) -> tuple[Outcome, str]:
-        if self._reader.deadline_passed or ending.reason is Reason.DEADLINE:
+        reader = self._reader
+        if reader.unfit and reader.ended and not reader.fault:
+            return Outcome.UNFIT, reader.unfit_sentence
+        if reader.deadline_passed or ending.reason is Reason.DEADLINE:
             stuck = console.stall(self._console)
-            phase = self._reader.phases[-1].name
+            phase = reader.phases[-1].name
             return Outcome.HANG, f"no end of phase {phase}" + (f"; {stuck}" if stuck else "")
         if ending.reason is Reason.FLOOD:
             return Outcome.HANG, "the console was flooded"
-        return Outcome.GARBLED, self._reader.fault
+        return Outcome.GARBLED, reader.fault
 
 
 def _how_lost(ending: Ending) -> str:

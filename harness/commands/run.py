@@ -35,7 +35,7 @@ from harness.report.terminal.estimate import Estimate, dominant, total
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.run import Detail
 from harness.run.bench import Bench
-from harness.run.plan import Request, check_repeats, expand, guest_job, run_command
+from harness.run.plan import Request, check_common_arm, check_repeats, expand, guest_job, run_command
 from harness.run.tracing import DEFAULT_EVENTS, chosen_arm, parse_events, trace_boot
 from harness.scenario.model import Scenario, Status
 from lab.base.errors import EXIT_PASS, Misuse
@@ -162,6 +162,7 @@ def _measure(
     if based:
         spec, kernel = based
         request = replace(request, base=KernelFacts.of(kernel), command=(*request.command, "--base", spec))
+        check_common_arm(bench.plan(replace(request, kernel=kernel)), bench.plan(request))
     if base and request.scenario.timing.by_rule:
         baseline, run = bench.run_beside(base, request)
     elif base:

@@ -12,7 +12,7 @@ from math import inf
 
 from harness import fitted
 from harness.figures.samples import Held, LoadUse
-from harness.limits.limits import fair_share, share_of_reads
+from harness.limits.limits import directions, fair_share, share_of_reads
 from harness.scenario.model import Arm, Load, Role
 from lab.topology.limits import driver_of, effective_iops
 from lab.topology.model import OWN_REQUESTS, Disk, Link, StackKind, Topology
@@ -94,7 +94,7 @@ def elements(arm: Arm, load: Load, use: LoadUse, bw: Mapping[str, float], role: 
     ``bw`` is what each role moved, in bytes per second: where nobody counts what a disk or a link carries, it tells.
     """
     topology, way = arm.topology, _way(arm.topology, load)
-    use, unknown = _with_links(topology, way, use, sum(bw.values()))
+    use, unknown = _with_links(topology, way, load, use, bw)
     tags = list(_all_tags(arm, way))
     tight_disks, tight_links = _tight(way, use, _behind_full_queues(topology, tags, use))
     tight_disks |= _peers(topology.disks, tight_disks, {name: disk.serving for name, disk in use.disks.items()})
@@ -117,15 +117,22 @@ def elements(arm: Arm, load: Load, use: LoadUse, bw: Mapping[str, float], role: 
     return tuple(every)
 
 
-def _with_links(topology: Topology, way: _Way, use: LoadUse, bw: float) -> tuple[LoadUse, tuple[Element, ...]]:
+def _with_links(
+    topology: Topology, way: _Way, load: Load, use: LoadUse, bw: Mapping[str, float]
+) -> tuple[LoadUse, tuple[Element, ...]]:
     """The use with that of links nobody counts (NVMe over TCP), and an element for those of which it is not known.
 
-    One link alone carries all that was moved; several are full when they carry together what they can.
+    One link alone carries all that was moved, in its busier direction; several are full when they carry together what
+    they can.
     """
     uncounted = tuple(link for link in way.links if link not in use.links)
     if not uncounted:
         return use, ()
-    share = bw / sum(topology.links[link].rate for link in uncounted)
+    moved: dict[str, float] = {}
+    for role in load.roles.values():
+        for direction, part in directions(role, topology.driver(role.disks[0])).items():
+            moved[direction] = moved.get(direction, 0.0) + bw[role.name] * part
+    share = max(moved.values()) / sum(topology.links[link].rate for link in uncounted)
     if len(uncounted) == 1 or share >= fitted.SATURATED:
         return replace(use, links={**use.links, **dict.fromkeys(uncounted, min(1.0, share))}), ()
     says = f"at {_percent(share)} of their rate together; what each carries is not counted"

@@ -40,13 +40,13 @@ class FlowKind(StrEnum):
 class FlowElement:
     """``capacity`` is one second a second of disks and links, of queues the requests that fit.
 
-    ``role`` is set where each role is given a queue of its own.
+    ``part`` is the role where each is given a queue of its own, the direction of a link that has room for both.
     """
 
     kind: FlowKind
     name: str
     capacity: float
-    role: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True)

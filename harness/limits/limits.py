@@ -20,9 +20,9 @@ from harness.scenario.model import Arm, Load, Role
 from harness.scenario.registry import FIGURES, Rate, figure_of
 from lab.base.errors import Misuse
 from lab.base.units import parse_size
-from lab.topology.graph import ENDLESS, Access, FlowPart, Way, parts, rate_of
+from lab.topology.graph import ENDLESS, Access, Copy, FlowPart, Way, parts, rate_of
 from lab.topology.limits import driver_of, effective_iops
-from lab.topology.model import OWN_REQUESTS, SERIAL, Disk, Link, Lun, StackKind, Topology
+from lab.topology.model import OWN_REQUESTS, SERIAL, Disk, Driver, Link, Lun, StackKind, Topology
 
 _FAIR_MINIMUM = 4
 SEQUENTIAL = frozenset({"read", "write", "rw", "readwrite", "trim"})
@@ -79,6 +79,12 @@ def share_of_reads(role: Role) -> float:
     return _READS.get(role.rw, int(role.options.get("rwmixread", "50")) / 100)
 
 
+def directions(role: Role, driver: Driver) -> Mapping[str, float]:
+    """The share of a role's bytes in each direction of a link; one for both where reads and writes take turns."""
+    reads = share_of_reads(role)
+    return {"reads": reads, "writes": 1 - reads} if driver is Driver.NVMET_TCP else {"": 1.0}
+
+
 def fair_share(can_queue: int, users: int) -> int:
     """Tags that each of ``users`` busy queues may hold of a set of ``can_queue``: hctx_may_queue of block/blk-mq.h."""
     return min(can_queue, max(-(-can_queue // users), _FAIR_MINIMUM))
@@ -115,14 +121,19 @@ class LoadPlan:
     def flow(self, role: Role) -> Flow:
         """The role as a flow through elements. Raises Misuse when nothing limits it."""
         fixed: dict[FlowElement, float] = {}
-        choices = []
+        choices, copies = list[FlowChoice](), dict[str, dict[int, dict[FlowElement, float]]]()
         for part in self._parts[role.name]:
             ways = [{key: use for key, use in self._uses(role, part, way) if use} for way in part.ways]
-            if len(ways) > 1:
+            if part.copy and part.copy.needs_any:
+                copy = copies.setdefault(part.copy.stack, {}).setdefault(part.copy.number, {})
+                for element in (element for element in ways[0] if all(element in way for way in ways)):
+                    copy[element] = copy.get(element, 0.0) + part.share * min(way[element] for way in ways)
+            elif len(ways) > 1:
                 choices.append(FlowChoice(part.share, tuple(ways)))
             else:
                 for element, each in ways[0].items():
                     fixed[element] = fixed.get(element, 0.0) + part.share * each
+        choices += [FlowChoice(1.0, tuple(each.values())) for each in copies.values()]
         if role.direct and (latency := self._latency(role)):
             fixed[FlowElement(FlowKind.DEPTH, role.name, role.iodepth)] = latency / role.bs
         if not fixed and not choices:
@@ -174,9 +185,11 @@ class LoadPlan:
             yield FlowElement(FlowKind.DISK, disk.name, 1.0), seconds
         held = self._hold_time(role, part, way) / part.request
         yield self._lun_queue(role, lun), held
-        for name in reversed(self._topology.path(lun.name, disk.name)):
-            yield FlowElement(FlowKind.LINK, name, 1.0), link_seconds(self._topology.links[name], part.request)
         hba = self._topology.hbas[lun.hba]
+        for name in reversed(self._topology.path(lun.name, disk.name)):
+            seconds = link_seconds(self._topology.links[name], part.request)
+            for direction, share in directions(role, hba.driver).items():
+                yield FlowElement(FlowKind.LINK, name, 1.0, direction), share * seconds
         if hba.shares_tags:
             yield FlowElement(FlowKind.HOST, hba.name, hba.tags), held
 
@@ -239,10 +252,22 @@ class LoadPlan:
         return self._jump(role, part, disk) * part.request + moving
 
     def _latency(self, role: Role) -> float:
-        """Seconds that a request of the role takes at the least, the mean over the places where it can go."""
-        each = self._parts[role.name]
-        waits = [(part.share, min(self._hold_time(role, part, way) for way in part.ways)) for part in each]
-        return sum(share * wait for share, wait in waits) / sum(share for share, _ in waits)
+        """Seconds that a request of the role takes at the least, the mean over the places where it can go.
+
+        A write to a mirror takes as long as its slowest copy, a read as its fastest.
+        """
+        places: dict[object, dict[int, tuple[float, float]]] = {}
+        for index, part in enumerate(self._parts[role.name]):
+            copies = places.setdefault(replace(part.copy, number=0) if part.copy else index, {})
+            number = part.copy.number if part.copy else 0
+            wait, share = copies.get(number, (0.0, 0.0))
+            least = min(self._hold_time(role, part, way) for way in part.ways)
+            copies[number] = (wait + part.share * least, share + part.share)
+        waits = [
+            (min if isinstance(place, Copy) and place.needs_any else max)(copies.values())
+            for place, copies in places.items()
+        ]
+        return sum(wait for wait, _ in waits) / sum(share for _, share in waits)
 
 
 def link_seconds(link: Link, request: int) -> float:

@@ -11,7 +11,7 @@ from harness.run.boots import EveryBoot, Jobs, UntilDecided
 from harness.scenario.fio import cgroups, job_file, of_processes, start_phase, step_file
 from harness.scenario.model import Arm, Load, Role, Scenario
 from harness.scenario.timing import Timing
-from lab.base.errors import Misuse
+from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import parse_size
 from lab.guest.steps import Step
 from lab.guest.steps.load import Phase, RunLoad
@@ -150,6 +150,18 @@ def check_repeats(scenario: Scenario, *, verify: bool) -> None:
     if verify and not scenario.timing.exact:
         message = f"{scenario.name}: boots on the {scenario.clock} clock do not repeat exactly"
         raise Misuse(message, remedy="run it without --verify")
+
+
+def check_common_arm(*plans: PlannedRun) -> None:
+    """Raise CannotJudge, before anything boots, where no arm can run on every kernel."""
+    reasons = [{cell.arm: cell.skip for cell in plan.facts.cells} for plan in plans]
+    if all(any(each[arm] for each in reasons) for arm in reasons[0]):
+        says = [reason for each in reasons for skip in each.values() for reason in skip]
+        raise CannotJudge(
+            f"no arm of {plans[0].request.scenario.name} runs on both kernels, so nothing was booted:"
+            f" {'; '.join(dict.fromkeys(says))}",
+            remedy="change what the kernel lacks in the topology, or choose another kernel",
+        )
 
 
 def plan_run(lab: Lab, request: Request) -> PlannedRun:

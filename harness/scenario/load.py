@@ -13,7 +13,7 @@ from harness.base.checkout import SCENARIOS, WALL
 from harness.base.plain import identity
 from harness.scenario import schema
 from harness.scenario.arms import read_arms
-from harness.scenario.loads import check_carried, check_lost, read_clock, read_loads, read_pause
+from harness.scenario.loads import check_carried, check_lost, check_memory, read_clock, read_loads, read_pause
 from harness.scenario.model import (
     Agreement,
     Arm,
@@ -113,6 +113,7 @@ def _read(node: Node, path: Path, search: Path, problems: strict.Problems) -> Sc
     loads = read_loads(row)
     arms = read_arms(row, near=path.parent)
     check_carried(row, arms, loads)
+    check_memory(row, arms, loads)
     check_lost(row, arms, loads)
     known = known_names(row, {name: arm.topology for name, arm in arms.items()}, loads.values())
     clock, seeds, windows = read_clock(row, loads)

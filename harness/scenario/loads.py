@@ -9,14 +9,17 @@ from harness.scenario.fio import CGROUP_FILES
 from harness.scenario.model import MIXED, PERCENT, READS, Arm, Load, Role, mean_size
 from harness.scenario.timing import TIMINGS, Clock
 from lab.base.units import parse_size, show_size, show_time
+from lab.guest.steps.load import TRACE_BUFFER
 from lab.topology.emulated import processors
-from lab.topology.limits import COMMAND_TIMEOUT, carries, longest_wait, tick_bytes
+from lab.topology.graph import Access, parts
+from lab.topology.limits import COMMAND_TIMEOUT, SYSTEM_MEMORY, carries, longest_wait, tick_bytes
 from lab.topology.model import PARITY, Disk, Driver, Loss, StackKind, Topology
 from lab.yaml.fields import Row
 from lab.yaml.strict import names, nearest
 
 _SYNCHRONOUS = {"psync", "sync"}
 _RANDOM = {"randread", "randwrite", "randrw"}
+_WRITES = {"write", "randwrite"}
 _ONLY_RANDOM = ("norandommap", "random_distribution")
 _ONLY_WRITES = (schema.AGE, "create", "fsync", "fdatasync", "overwrite", "sync", "zero_buffers")
 
@@ -181,6 +184,35 @@ def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) 
                 refusals += [refusal for part in role.apart() for refusal in _not_counted(part, load, arm)]
             for key, reason, remedy in {refusal[0]: refusal for refusal in reversed(refusals)}.values():
                 role_row.add(key, f"{key}: {reason}", remedy)
+
+
+def check_memory(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) -> None:
+    """Reports, at each load, what does not fit into the memory of the guest of an arm."""
+    for load in loads.values():
+        for arm, needs in ((arm, dict(_memory(load, arm.topology))) for arm in arms.values()):
+            if (needed := sum(needs.values())) > arm.topology.memory:
+                text = ", ".join(f"{what} {show_size(size)}" for what, size in needs.items() if size)
+                has = f"load {load.name}: arm {arm.name} has memory {show_size(arm.topology.memory)}"
+                says = f"{has}, {show_size(needed)} are needed: {text}"
+                row.get("loads")[load.name].add("", says, "write more memory in its topology")
+                break
+
+
+def _memory(load: Load, topology: Topology) -> Iterator[tuple[str, int]]:
+    """The bytes of a guest's memory that a load surely takes, by what they are for."""
+    yield "kernel and programs", SYSTEM_MEMORY
+    yield "the trace of folios", TRACE_BUFFER * topology.processors.cpus if load.folios else 0
+    steps = [role for role in (*load.prepare, *load.warm) if role.rw in _WRITES and "norandommap" not in role.options]
+    # fio writes the files that it is to read.
+    files = [role for role in load.roles.values() if role.rw not in _WRITES or "overwrite" in role.options]
+    files = [role for role in files if "size" in role.options and all(map(topology.is_filesystem, role.disks))]
+    kept, written = topology.keeping(), 0.0
+    for role in (*steps, *files):
+        size = parse_size(role.options["size"])
+        for disk in {*topology.targets()}.intersection(role.disks):
+            copies = parts(topology, disk, Access(0, size, role.bs, sequential=True, reads=0.0))
+            written += size * sum(part.share for part in copies if part.ways[0].lun in kept)
+    yield "data that the disks keep", 0 if topology.emulated else int(written)
 
 
 def _placed(row: Row, loads: Mapping[str, Load]) -> Iterator[tuple[Row, Role, Iterable[Role], Load | None]]:

@@ -16,6 +16,7 @@ class Outcome(StrEnum):
     LATE: the same at the deadline, without an error on the console: the host was too slow.
     OOPS, HANG: after "ready" (the kernel failed).
     DOUBTFUL: OOPS or HANG under an emulator that is known to cause them (cannot judge).
+    NO_MEMORY: the guest ended a process for want of memory, and was stopped (ERROR).
     UNFIT: a step of the guest failed, or a knob did not read back (ERROR).
     GARBLED: the result channel violated its format.
     LOST: QEMU died or was killed.
@@ -27,6 +28,7 @@ class Outcome(StrEnum):
     OOPS = "oops"
     HANG = "hang"
     DOUBTFUL = "doubtful"
+    NO_MEMORY = "no-memory"
     UNFIT = "unfit"
     GARBLED = "garbled"
     LOST = "lost"

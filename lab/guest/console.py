@@ -10,6 +10,8 @@ _DEATHS = re.compile(
     r"Kernel panic - not syncing|Oops: |BUG: unable to handle|BUG: kernel NULL pointer|general protection fault"
     r"|Internal error: |kernel BUG at |double fault"
 )
+# mm/oom_kill.c, 4.4 to 7.2; a limit of a cgroup reads "Memory cgroup out of memory".
+_NO_MEMORY = re.compile(r"Out of memory(?: and no killable processes|: )|System is deadlocked on memory")
 # kernel/hung_task.c panics because the guest's init asks for it.
 _HUNG = re.compile(r"Kernel panic - not syncing: hung_task: blocked tasks")
 _STALLS = re.compile(r"blocked for more than [0-9]+ seconds|soft lockup|self-detected stall|detected stalls on")
@@ -32,6 +34,11 @@ _NOT_READY = re.compile(r"(\[\w+\]) Unit Not Ready")
 def death(lines: Iterable[str]) -> str:
     """The first line with a fatal error of the kernel, or an empty string."""
     return next((line.strip() for line in lines if _DEATHS.search(line)), "")
+
+
+def out_of_memory(line: str) -> bool:
+    """Whether the guest ended a process, or itself, for want of memory: what it does afterwards says nothing."""
+    return bool(_NO_MEMORY.search(line))
 
 
 def is_hang(death: str) -> bool:

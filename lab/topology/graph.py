@@ -38,8 +38,17 @@ class Way:
 
 
 @dataclass(frozen=True)
+class Copy:
+    """The mirror ``number`` of a ``stack``: a read needs any of them (``needs_any``), a write all."""
+
+    stack: str
+    needs_any: bool
+    number: int
+
+
+@dataclass(frozen=True)
 class FlowPart:
-    """``share`` bytes of one disk for each byte of the target, through any of ``ways``.
+    """``share`` bytes of one disk for each byte of the target, through any of ``ways``, or on this ``copy`` of them.
 
     ``request`` is the largest size of a request at the LUN, after merging. ``run`` bytes are contiguous before the next
     seek, ENDLESS for a stream. The part uses ``size`` bytes of the disk from ``start`` on.
@@ -51,6 +60,7 @@ class FlowPart:
     run: int
     start: int
     size: int
+    copy: Copy | None = None
 
 
 def parts(topology: Topology, target: str, access: Access) -> tuple[FlowPart, ...]:
@@ -157,19 +167,23 @@ def _array(topology: Topology, stack: Stack, access: Access, share: float) -> It
 
 
 def _mirror_reads(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
-    """Reads from any mirror; several disks below each are assumed to share evenly."""
     members = stack.over[: len(stack.over) - stack.write_mostly]
-    mirrors = [list(_of_member(topology, member, access, share)) for member in members]
-    if all(len(mirror) == 1 for mirror in mirrors):
-        first, *others = (mirror[0] for mirror in mirrors)
-        yield replace(first, ways=first.ways + tuple(way for other in others for way in other.ways))
-    else:
-        yield from (replace(part, share=part.share / len(mirrors)) for mirror in mirrors for part in mirror)
+    copies = list(_copies(topology, replace(stack, over=members), access, share, needs_any=True))
+    if len(copies) > len(members):
+        yield from copies
+        return
+    ways = tuple(way for part in copies for way in part.ways)
+    yield replace(copies[0], ways=ways, copy=None)
 
 
 def _mirror_writes(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
-    for member in stack.over:
-        yield from _of_member(topology, member, access, share)
+    yield from _copies(topology, stack, access, share, needs_any=False)
+
+
+def _copies(topology: Topology, stack: Stack, access: Access, share: float, *, needs_any: bool) -> Iterator[FlowPart]:
+    for number, member in enumerate(stack.over):
+        for part in _of_member(topology, member, access, share):
+            yield replace(part, copy=Copy(stack.name, needs_any, number))
 
 
 def _two_copies(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:

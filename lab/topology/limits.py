@@ -41,6 +41,8 @@ MOST_LINKS = 4
 """MODEL_PATH of lab/native/diskd: links on the path from a host to a disk."""
 MOST_BUFFERED = 768
 """CONFIG_LANES of lab/native/diskd: requests in the buffers of all disks."""
+SYSTEM_MEMORY = 88 << 20
+"""What kernel and programs of a guest hold at the least: Debian's 6.1 with 128 MiB ran out with 40 MiB of data kept."""
 _GUEST_MEMORY = 256 << 20
 _RING_MEMORY = 8 << 20
 """CMDR_SIZE, which target_core_user allocates for each disk."""

@@ -125,6 +125,7 @@ ANY = st.sampled_from(WORST_FIRST)
         (Outcome.OOPS, True, FAIL, 1),
         (Outcome.HANG, True, FAIL, 1),
         (Outcome.DOUBTFUL, True, ERROR, 125),
+        (Outcome.NO_MEMORY, False, ERROR, 125),
         (Outcome.UNFIT, False, ERROR, 125),
         (Outcome.GARBLED, False, ERROR, 128),
         (Outcome.LOST, True, ERROR, 128),

@@ -6,19 +6,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from harness.commands.run import _measure
 from harness.record.judging import judge_run
 from harness.record.store import BOOT, SCHEMA, RunFacts, RunFolder, Store, planned, read_boot, save_boot
 from harness.run.bench import Bench
 from harness.run.boots import EveryBoot
-from harness.run.plan import PlannedRun, Request
+from harness.run.plan import PlannedRun, Request, check_common_arm
 from harness.scenario.model import Arm, Scenario, Status
 from lab.base.digest import canonical, digest_bytes
-from lab.base.errors import Misuse
+from lab.base.errors import CannotJudge, Misuse
 from lab.base.record import Outcome
+from lab.kernels.model import Kernel
+from lab.kernels.release import Release
 from tests.unit.analysis_samples import claim, null_topology, scenario
 from tests.unit.scenario_text import GOOD, load
 from tests.unit.store_samples import KERNEL, facts, files, new_run, record
@@ -187,3 +191,30 @@ def test_a_boot_that_was_stored_with_a_sentence_alone_has_its_code(
 @pytest.mark.parametrize("unfit", [("refused", GONE[1], "1", PATH), ("absent", "device l0", "/sys/x")])
 def test_what_else_a_guest_could_not_set_up_is_an_error(tmp_path: Path, unfit: tuple[str, ...]) -> None:
     assert judge_run(booted(tmp_path, unfit)).status is Status.ERROR
+
+
+def test_nothing_boots_where_no_arm_runs_on_both_kernels(store: Store, sound: Scenario) -> None:
+    """Before, the BASE kernel was measured, to be compared with nothing."""
+    lacking: dict[str, dict[str, tuple[str, ...]]] = {
+        "5.10": {"shared": ("no can_queue",), "limited": ("no can_queue",)},
+        "6.1": {"shared": (), "limited": ()},
+    }
+
+    def plan(request: Request) -> PlannedRun:
+        reasons = lacking[request.kernel.release]
+        cells = planned([(arm, 1, reasons[arm]) for arm in sound.arms])
+        return PlannedRun(request, facts(sound, cells), {}, EveryBoot())
+
+    bench = SimpleNamespace(plan=plan, earlier=pytest.fail, run=pytest.fail)
+    old, new = (
+        Kernel(release, release, Release.parse(release), "", Path(), None, Path(), {}, release) for release in lacking
+    )
+    orders: list[tuple[Request, Kernel]] = [(Request(sound, new), old), (Request(sound, old), new)]
+    for request, base in orders:
+        with pytest.raises(CannotJudge, match="no arm of t runs on both kernels, so nothing was booted: no can_queue"):
+            _measure(cast(Bench, bench), request, (base.release, base), cast(Any, None), None)
+    lacking["5.10"] = {"shared": ("no can_queue",), "limited": ()}
+    check_common_arm(plan(Request(sound, old)), plan(Request(sound, new)))
+    lacking["6.1"] = {"shared": (), "limited": ("no tags",)}
+    with pytest.raises(CannotJudge, match="no can_queue; no tags"):
+        check_common_arm(plan(Request(sound, old)), plan(Request(sound, new)))

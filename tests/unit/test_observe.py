@@ -14,6 +14,9 @@ from tests.unit.guest_samples import FILES, GREETING, PHASES, file_lines, sent, 
 
 PANIC = "[   12.3] Kernel panic - not syncing: Fatal exception"
 HUNG = "[  363.508675] Kernel panic - not syncing: hung_task: blocked tasks"
+KILLED = "[    2.982013] Out of memory: Killed process 111 (fio) total-vm:214916kB, anon-rss:1012kB"
+NOTHING_LEFT = "[    0.9] Kernel panic - not syncing: System is deadlocked on memory"
+OF_GROUP = "[    9.1] Memory cgroup out of memory: Killed process 111 (fio)"
 BLOCKED = "[  245.7] INFO: task fio:123 blocked for more than 120 seconds."
 
 
@@ -65,6 +68,11 @@ RESULTS: list[tuple[str, Sequence[str], Sequence[str], Ending, Outcome, str]] = 
     ("panic that did not end", GREETING, [PANIC], CUT, Outcome.OOPS, PANIC),
     ("panic of a hung task", [*GREETING, *PHASES], [HUNG], ended(), Outcome.HANG, HUNG),
     ("oops, then unfit", [*GREETING, "UNFIT 1 unknown\tx", *sent(FILES)], [PANIC], ended(), Outcome.OOPS, PANIC),
+    ("no memory", [*GREETING, *PHASES], [KILLED], ended(Reason.WATCH, signal=15), Outcome.NO_MEMORY, KILLED),
+    ("no memory, then a panic", GREETING, [KILLED, PANIC], ended(), Outcome.NO_MEMORY, "give it more (memory in its"),
+    ("no memory before ready", [], [NOTHING_LEFT], ended(), Outcome.NO_MEMORY, NOTHING_LEFT),
+    ("no memory, a program died", [*GREETING, "BROKEN diskd\t137"], [KILLED], ended(), Outcome.NO_MEMORY, KILLED),
+    ("a limit of a cgroup", [*GREETING, *PHASES], [OF_GROUP], CUT, Outcome.HANG, "no end of phase load solo"),
     ("hang", [*GREETING, *PHASES], [], CUT, Outcome.HANG, "no end of phase load solo"),
     ("hang with a blocked task", [*GREETING, *PHASES], [BLOCKED], CUT, Outcome.HANG, f"load solo; {BLOCKED}"),
     ("the guest's deadline", [*GREETING, *PHASES, "DEADLINE"], [], ended(), Outcome.HANG, "no end of phase load solo"),
@@ -129,6 +137,14 @@ def test_warnings_are_those_of_the_kernel_s_own_log_from_the_first_rest_on() -> 
     rows = [f"[    {at}] sd 2:0:1:0: Power-on or device reset occurred" for at in ("1.05", "1.20")]
     log = "\n".join(["blklab: ready", *rows]).encode()
     assert observed(transcript({"kmsg": log})).warnings == (rows[1],)
+
+
+def test_a_guest_without_memory_is_stopped_at_once() -> None:
+    """What is left of it may stall for minutes, or die in a way that looks like a fault of the kernel."""
+    observer = Observer(lambda _: None)
+    assert [observer.line(Channel.CONSOLE, text) for text in (BLOCKED, OF_GROUP, KILLED, KILLED)] == [
+        None, None, Note.STOP, None
+    ]  # fmt: skip
 
 
 def test_ready_is_noted_once_and_phases_are_reported() -> None:

@@ -91,13 +91,13 @@ TRACING = "/sys/kernel/tracing"
 TRACE_INSTANCE = f"{TRACING}/instances/blklab"
 
 
-_TRACE_BUFFER = 48 << 20
-"""Bytes of a ring that overwrites its oldest events: room for a few hundred thousand."""
+TRACE_BUFFER = 48 << 20
+"""Bytes for each CPU of a ring that overwrites its oldest events: room for a few hundred thousand."""
 
 
 def tracing() -> tuple[Step, ...]:
     """Make the lab's instance of the trace."""
-    size = Write(f"{TRACE_INSTANCE}/buffer_size_kb", str(_TRACE_BUFFER >> 10))
+    size = Write(f"{TRACE_INSTANCE}/buffer_size_kb", str(TRACE_BUFFER >> 10))
     return Mount("tracefs", TRACING), MakeFolder(TRACE_INSTANCE), size
 
 
