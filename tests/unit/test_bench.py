@@ -205,7 +205,10 @@ def test_nothing_boots_where_no_arm_runs_on_both_kernels(store: Store, sound: Sc
         cells = planned([(arm, 1, reasons[arm]) for arm in sound.arms])
         return PlannedRun(request, facts(sound, cells), {}, EveryBoot())
 
-    bench = SimpleNamespace(plan=plan, earlier=pytest.fail, run=pytest.fail)
+    def measure(_: object) -> None:
+        pytest.fail("it would be measured")
+
+    bench = SimpleNamespace(plan=plan, earlier=measure, run=measure)
     old, new = (
         Kernel(release, release, Release.parse(release), "", Path(), None, Path(), {}, release) for release in lacking
     )
