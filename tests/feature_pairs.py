@@ -164,6 +164,16 @@ def _trim(draft: Draft) -> None:
     _role(draft).update(rw="trim", iodepth=1)
 
 
+def _zones(draft: Draft) -> None:
+    for disk in draft["topology"]["disks"].values():
+        disk.update({key.name: _example(key) for key in fields.ZONE_FIELDS if key.name != "zone_max_active"})
+    _role(draft).update(rw="randwrite", zonemode="zbd", max_open_zones=4, offset="64M")
+
+
+def _emulated_zones(draft: Draft) -> None:
+    _role(draft).update(rw="write", zonemode="zbd", zonesize="4M", size="16M")
+
+
 def _machine(key: str, value: object) -> Callable[[Draft], None]:
     def apply(draft: Draft) -> None:
         draft["topology"].setdefault("machine", {})[key] = value
@@ -293,6 +303,8 @@ def features() -> tuple[Feature, ...]:
         *(Feature("cgroup", option, _weighted(option)) for option in CGROUP_FILES),
         Feature("verify", "", _verify),
         Feature("trim", "", _trim),
+        Feature("zones", "of the disk", _zones, ("null_blk", "scsi_debug")),
+        Feature("zones", "of the role", _emulated_zones),
         Feature("hipri", "", _poll),
         Feature("lost", "", _lose, ("multipath", "nvme")),
         Feature("prepare", "", _add_steps("prepare", _step("write"))),

@@ -135,7 +135,7 @@ class LoadPlan:
                     fixed[element] = fixed.get(element, 0.0) + part.share * each
         choices += [FlowChoice(1.0, tuple(each.values())) for each in copies.values()]
         if role.direct and (latency := self._latency(role)):
-            fixed[FlowElement(FlowKind.DEPTH, role.name, role.iodepth)] = latency / role.bs
+            fixed[FlowElement(FlowKind.DEPTH, role.name, self._depth(role))] = latency / role.bs
         if not fixed and not choices:
             raise Misuse(
                 f"the topology sets no bound for {role.bs} bytes at a time on disk {role.disk}",
@@ -145,6 +145,14 @@ class LoadPlan:
         for element in flow.elements():
             self._users.setdefault(element, {})[role.name] = None
         return flow
+
+    def _depth(self, role: Role) -> int:
+        """Its requests in flight; of writes, one in each zone that is written sequentially."""
+        zoned, access = self._topology.zoned(role.disk), self._access(role)
+        if access.reads or zoned is None or access.start < zoned.zone_nr_conv * zoned.zone_size:
+            return role.iodepth
+        most = (int(role.options.get("max_open_zones", 0)), zoned.zone_max_open, access.size // zoned.zone_size)
+        return min(role.iodepth, 1 if access.sequential else min(filter(None, most)))
 
     def _pace(self, role: Role) -> float:
         """Bytes per second at which the role would fill a link (without links: anything) with one of its disks.

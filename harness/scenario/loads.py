@@ -263,6 +263,7 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
         yield "disk", _no_target(role.disk, arm), f"known: {names(targets)}"
         return
     yield from _wrong_place(role, topology)
+    yield from _zones(role, topology)
     yield from _cgroups(role, arm)
     yield from _polling(role, together, topology)
     size = topology.region(role.disk).size
@@ -347,6 +348,7 @@ def _polling(role: Role, together: Iterable[Role], topology: Topology) -> Iterat
 
 
 _NO_DISCARD = (StackKind.SNAPSHOT, StackKind.CRYPT, StackKind.LOOP)
+_OF_ZONES = ("zonesize", "max_open_zones")
 _ONLY_FILES = ("files", "nrfiles", "create", "overwrite", schema.AGE)
 
 
@@ -366,6 +368,26 @@ def _wrong_place(role: Role, topology: Topology) -> Iterator[tuple[str, str, str
         yield "offset", f"a file of {role.disk} is used from its start", "remove offset"
     if "size" not in role.options:
         yield "disk", f"a role on the filesystem {role.disk} needs a size", "write size: 64M"
+
+
+def _zones(role: Role, topology: Topology) -> Iterator[tuple[str, str, str]]:
+    """Keys of zones on a disk that has none, and writes to a zoned disk that its zones do not take."""
+    zoned = topology.zoned(role.disk)
+    zone, conventional = (zoned.zone_size, zoned.zone_nr_conv * zoned.zone_size) if zoned else (0, 0)
+    used, start = _extent(role, topology.region(role.disk).size)
+    own = parse_size(role.options.get("zonesize", str(zone)))
+    if "zonemode" not in role.options:
+        yield from ((key, "zonemode is missing", "write zonemode: zbd") for key in _OF_ZONES if key in role.options)
+        if zone and role.rw not in READS and start + used > conventional:
+            yield "zonemode", f"{role.disk} is zoned", "write zonemode: zbd, or a size within its conventional zones"
+    elif topology.is_filesystem(role.disk):
+        yield "zonemode", f"{role.disk} is a filesystem", "remove zonemode"
+    elif not own or zone not in (0, own):
+        yield "zonesize", f"zones of {role.disk} have {show_size(zone)}", "give its disk a zone_size"
+    elif start % own or used % own:
+        yield "zonemode", f"size and offset are not whole zones of {show_size(own)}", "write size: and offset:"
+    elif zoned and 0 < zoned.zone_max_open < int(role.options.get("max_open_zones", 0)):
+        yield "max_open_zones", f"fio refuses more than the {zoned.zone_max_open} of {role.disk}", "write less"
 
 
 def _extent(role: Role, whole: int) -> tuple[int, int]:

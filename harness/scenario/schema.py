@@ -146,6 +146,9 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("prioclass", Integer(1, 3), "I/O priority class: 1 real time, 2 best effort, 3 idle", "2")),
         Option(Field("prio", Integer(0, 7), "I/O priority in its class, 0 is the highest", "4")),
         Option(Field("fadvise_hint", Flag(), "tell the page cache the kind of access", absent="true"), _as_flag),
+        Option(Field("zonemode", Choice(("zbd",)), "write at the write pointers of zones", "zbd")),
+        Option(Field("zonesize", size(512), "zones of a disk that is not zoned", "16M", absent="the disk's")),
+        Option(Field("max_open_zones", Integer(1, 4096), "zones that it writes at once", "4", absent="the disk's")),
         Option(Field("norandommap", Flag(), "allow blocks to be done twice"), _as_flag),
         Option(
             Field(

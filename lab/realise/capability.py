@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from lab.guest.steps.device import LocklessArray, Module
+from lab.guest.steps import Step
+from lab.guest.steps.device import LocklessArray, Module, Write
 from lab.guest.steps.setting import Cgroup
 from lab.kernels.model import Kernel
 from lab.kernels.modules import has_parameter, module_closure, module_name, no_modules, read_module
@@ -61,10 +62,25 @@ def missing(
         reasons.append(f"{kernel.release} has no elevator noop, which Linux 5.0 removed (f382fb0bcef4)")
     if any(isinstance(step, Cgroup) for step in steps) and not kernel.has("BLK_CGROUP_IOCOST"):
         reasons.append("CONFIG_BLK_CGROUP_IOCOST is not set")
+    if any(disk.zone_size for disk in topology.disks.values()):
+        reasons += _zone_reasons(kernel, steps, queue.get("scheduler", ""))
     if any(isinstance(step, LocklessArray) for step in steps) and not kernel.has("MD_LLBITMAP"):
         reasons.append("CONFIG_MD_LLBITMAP is not set: lockless bitmaps came with Linux 6.18, as an option")
     reasons += _word_reasons(kernel, topology.kernel_words)
     return tuple(dict.fromkeys((*reasons, *_policy_reasons(kernel, topology), *_attribute_reasons(kernel, topology))))
+
+
+def _zone_reasons(kernel: Kernel, steps: Iterable[Step], scheduler: str) -> Iterable[str]:
+    if not kernel.has("BLK_DEV_ZONED"):
+        yield "CONFIG_BLK_DEV_ZONED is not set"
+        return
+    names = {step.path.rpartition("/")[2] for step in steps if isinstance(step, Write) and "/nullb/" in step.path}
+    for name in sorted(names):
+        if (module := _code(kernel, "null_blk")) and f"{name}\0".encode() not in module:
+            yield f"null_blk of {kernel.release} has no {name}"
+    # A file of debugfs, and a field in the kernel's BTF.
+    if scheduler != "mq-deadline" and b"zone_wplugs\0" not in _strings(kernel.vmlinux or kernel.image):
+        yield f"{kernel.release} keeps writes to a zone in order by mq-deadline alone, as all before Linux 6.10"
 
 
 def _word_reasons(kernel: Kernel, words: Iterable[str]) -> Iterable[str]:

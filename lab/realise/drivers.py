@@ -52,6 +52,7 @@ def _null_blk(topology: Topology) -> Iterator[Step]:
     for index, lun in enumerate(topology.luns.values()):
         yield from _null_blk_device(index, topology.disks[lun.disks[0]], None, kept=lun.name in kept)
         yield NameBlock(lun.name, f"/sys/block/nullb{index}")
+        yield from _confirm_zones(lun, topology.disks[lun.disks[0]])
 
 
 def _null_blk_disks(topology: Topology) -> Iterator[Step]:
@@ -81,15 +82,32 @@ def _null_blk_device(index: int, disk: Disk, tags: int | None, *, kept: bool = F
         # null_blk ignores discard unless it keeps data.
         "memory_backed": 1 if kept or disk.discard else None,
         "discard": 1 if disk.discard else None,
+        **_zoned(disk, "zone_size", "zone_capacity"),
         "power": 1,
     }
     yield from configured(folder, {name: value for name, value in values.items() if value is not None})
 
 
+def _zoned(disk: Disk, size: str, capacity: str) -> dict[str, int]:
+    """Attributes of null_blk or parameters of scsi_debug, which have these names for the sizes in MiB."""
+    if not disk.zone_size:
+        return {}
+    limits = {key: getattr(disk, key) for key in ("zone_nr_conv", "zone_max_open", "zone_max_active")}
+    sizes = {size: disk.zone_size // _MIB, capacity: (disk.zone_capacity or disk.zone_size) // _MIB}
+    return {"zoned": 1, **sizes, **{key: limit for key, limit in limits.items() if limit or key == "zone_nr_conv"}}
+
+
+def _confirm_zones(lun: Lun, disk: Disk) -> Iterator[Step]:
+    """Both drivers replace an invalid value without an error."""
+    shown = {"zoned": "host-managed", "chunk_sectors": disk.zone_size >> 9, "max_open_zones": disk.zone_max_open}
+    for attribute, value in shown.items() if disk.zone_size else ():
+        yield Confirm(f"disk.{attribute}[{lun.name}]", f"{sysfs(lun.name)}/queue/{attribute}", str(value))
+
+
 def _scsi_debug(topology: Topology) -> Iterator[Step]:
     (hba,) = topology.hbas.values()
     disks = [topology.disks[lun.disks[0]] for lun in topology.luns.values()]
-    parameters = {
+    parameters: dict[str, object] = {
         "num_tgts": len(disks),
         "max_luns": 1,
         "dev_size_mb": disks[0].size // _MIB,
@@ -97,9 +115,12 @@ def _scsi_debug(topology: Topology) -> Iterator[Step]:
         "submit_queues": hba.hw_queues,
         "max_queue": hba.can_queue,
         "host_max_queue": hba.can_queue,
-        # Without a store no memory is used, and reads return zeroes.
-        "fake_rw": 1,
+        # Without a store no memory is used, and reads return zeroes; write pointers would not move either.
+        "fake_rw": 0 if disks[0].zone_size else 1,
+        **_zoned(disks[0], "zone_size_mb", "zone_cap_mb"),
     }
+    if parameters.pop("zoned", 0):
+        parameters |= {"zbc": "managed", "zone_max_open": disks[0].zone_max_open}
     yield Module("sd_mod")
     # Before 5.8 (c10fa55f5e7a) max_queue alone is the host's can_queue, and 4.4 has one queue. What the kernel made of
     # it is confirmed below.
@@ -111,6 +132,7 @@ def _scsi_debug(topology: Topology) -> Iterator[Step]:
     for number, lun in enumerate(topology.luns.values()):
         target = number if number < _SCSI_DEBUG_ID else number + 1
         yield NameBlock(lun.name, f"{host}/target*/*:0:{target}:0/block/*")
+        yield from _confirm_zones(lun, topology.disks[lun.disks[0]])
         yield from queue_limits(hba, lun, f"{host}/scsi_host/host*/can_queue")
 
 

@@ -61,6 +61,16 @@ _ZONE_FROM = Field("from", size(_MEBIBYTE), "start of the zone", "200G", require
 _ZONE_RATE = Field("rate", rate(), "rate from there on", "45 MB/s", required=True)
 _ZONE = Record((_ZONE_FROM, _ZONE_RATE), make=Zone)
 ZONES = Field("zones", ListOf(_ZONE, most=16), "slower zones, in ascending order")
+ZONE_SIZE = Field(
+    "zone_size", size(_MEBIBYTE), "null_blk, scsi_debug: size of a zone of a zoned disk", "16M", absent="not zoned"
+)
+ZONE_FIELDS = (
+    ZONE_SIZE,
+    Field("zone_capacity", size(_MEBIBYTE), "bytes of a zone that can be written", "12M", absent="zone_size"),
+    Field("zone_nr_conv", Integer(0, 1 << 16), "zones that are conventional, the first ones", "4", default=0),
+    Field("zone_max_open", Integer(1, 1 << 16), "zones that can be open at once", "8", absent="all"),
+    Field("zone_max_active", Integer(1, 1 << 16), "null_blk: zones that can be open or closed", "12", absent="all"),
+)
 PATH = Field("links", References(), "links that carry its data", "[pcie0]")
 
 LINK_RATE = Field("rate", rate(), "rate that its paths share", "132 MB/s")
@@ -244,7 +254,7 @@ ORIGIN_TEXTS = (
 )
 ORIGINS = Field("origins", ListOf(Record((ORIGIN_OF, *ORIGIN_TEXTS))), "where the values of the parameters come from")
 
-_DISK = Record((SIZE, RATE, SERVICE, SEEK, RPM, ZONES, NCQ, LOOK_AHEAD, COALESCE, BUFFER, DISCARD, PATH))
+_DISK = Record((SIZE, RATE, SERVICE, SEEK, RPM, ZONES, NCQ, LOOK_AHEAD, COALESCE, BUFFER, DISCARD, *ZONE_FIELDS, PATH))
 _LINK = Record((LINK_RATE, PCIE, SAS, EFFICIENCY, COST))
 _HBA = Record(
     (
@@ -294,7 +304,8 @@ def _by_name(*fields: Field) -> dict[str, Field]:
 
 
 HBA_SETTINGS = _by_name(CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, POLL_QUEUES, INTERRUPTS)
-DISK_SETTINGS = _by_name(RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, COALESCE, BUFFER)
+DISK_PARAMETERS = _by_name(RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, COALESCE, BUFFER)
+DISK_SETTINGS = DISK_PARAMETERS | _by_name(*ZONE_FIELDS)
 LINK_SETTINGS = _by_name(LINK_RATE, COST)
 VM_SETTINGS = _by_name(*VM_FIELDS)
 MACHINE_SETTINGS = _by_name(CPUS, TURN, COUNTED, NODES)

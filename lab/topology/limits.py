@@ -9,11 +9,12 @@ A disk of driver tcmu is exact: it serves one request after another, each in its
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lab.base.units import show_rate, show_size, show_time
 from lab.topology import emulated
 from lab.topology.emulated import Refusal
+from lab.topology.fields import ZONE_FIELDS
 from lab.topology.model import KEEPING, SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology, superblocks
 from lab.topology.ranges import in_ranges
 
@@ -146,6 +147,7 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
         yield f"discard needs driver null_blk, got {driver}"
     if disk.service is not None and disk.service >= COMMAND_TIMEOUT:
         yield f"service {show_time(disk.service)} reaches the command timeout of 30 s"
+    yield from _zone_reasons(disk, driver, topology)
     if driver is Driver.TCMU:
         if disk.rate is None:
             yield "driver tcmu needs disks with a rate: they serve one request after another"
@@ -160,6 +162,35 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
     for key, is_set in {**emulated.mechanics(disk), "links": disk.links}.items():
         if is_set:
             yield f"{key} needs driver tcmu, got {driver}"
+
+
+def _zone_reasons(disk: Disk, driver: Driver, topology: Topology) -> Iterator[str]:
+    """What null_init_zoned_dev of null_blk and sdebug_device_create_zones of scsi_debug refuse, or change."""
+    keys = [field.name for field in ZONE_FIELDS if getattr(disk, field.name)]
+    zone, count = disk.zone_size, disk.size // (disk.zone_size or 1)
+    if keys and driver not in {Driver.NULL_BLK, Driver.SCSI_DEBUG}:
+        yield f"{keys[0]} needs driver null_blk or scsi_debug, got {driver}"
+    elif keys and not zone:
+        yield f"{keys[0]} is of a zoned disk: zone_size is missing"
+    if not zone:
+        return
+    if zone & (zone - 1) or disk.size % zone:
+        yield f"zone_size {show_size(zone)}: expected a power of two that divides size"
+    if disk.zone_capacity % SIZE_STEP or disk.zone_capacity > zone:
+        yield f"zone_capacity {show_size(disk.zone_capacity)} is not a whole number of MiB up to zone_size"
+    if disk.zone_nr_conv >= count:
+        yield f"zone_nr_conv {disk.zone_nr_conv}: no zone is left to be written sequentially, the disk has {count}"
+    for key in ("zone_max_open", "zone_max_active"):
+        if getattr(disk, key) >= (most := count - (disk.zone_nr_conv or 1)) > 0:
+            yield f"{key} {getattr(disk, key)} limits nothing: expected less than {most}"
+    if disk.zone_max_active and disk.zone_max_active < disk.zone_max_open:
+        yield f"zone_max_active {disk.zone_max_active} is less than zone_max_open {disk.zone_max_open}"
+    if disk.discard:
+        yield "a zoned null_blk takes no discards"
+    if driver is Driver.SCSI_DEBUG and disk.zone_max_active:
+        yield f"zone_max_active needs driver null_blk, got {driver}"
+    if driver is Driver.SCSI_DEBUG and disk.size > topology.memory // 2:
+        yield f"size {show_size(disk.size)}: a zoned scsi_debug keeps it in memory, half of it at most"
 
 
 _LINKED = {Driver.TCMU, Driver.NVMET_TCP}
@@ -219,6 +250,8 @@ def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
         if driver not in _KEEP_DATA:
             needed = " or ".join(_KEEP_DATA)
             yield f"kind {stack.kind} needs driver {needed}, whose disks keep what is written, got {driver}"
+    if zoned := [leaf for leaf in topology.leaves(stack.name) if topology.zoned(leaf)]:
+        yield f"{zoned[0]} is zoned, and no stack over zoned disks is modelled"
     yield from _file_reasons(stack, topology)
     if stack.kind is StackKind.MD and topology.driver(stack.name) is Driver.SCSI_DEBUG:
         yield "kind md needs disks that keep its superblocks, and those of scsi_debug keep nothing"
@@ -313,8 +346,8 @@ def _driver_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     for disk in disks:
         if hba.driver is Driver.SCSI_DEBUG and disk.service is not None and disk.service >= SCSI_DEBUG_NDELAY:
             yield f"scsi_debug needs a service below 1 s, disk {disk.name} has {show_time(disk.service)}"
-    if hba.driver is Driver.SCSI_DEBUG and len({(disk.size, disk.service) for disk in disks}) > 1:
-        yield "all disks of scsi_debug must have the same size and service: both are module parameters"
+    if hba.driver is Driver.SCSI_DEBUG and len({replace(disk, name="") for disk in disks}) > 1:
+        yield "all disks of scsi_debug must have the same size and service, and zones: they are module parameters"
 
 
 def _nvme_reasons(hba: Hba, topology: Topology) -> Iterator[str]:

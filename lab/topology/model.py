@@ -56,6 +56,10 @@ class Disk:
     ``coalesce`` requests at a time as completed, fewer when it has no other. ``links`` are its own. With a ``buffer``
     it transfers that many requests at once, which share its rate, and has no seek, like a drive whose cache lies
     between its ports and its medium. Without one, a slow link occupies the disk. ``discard``: it takes discards.
+
+    With a ``zone_size`` it is zoned, host-managed: the first ``zone_nr_conv`` zones are conventional, the others are
+    written from their start on, ``zone_capacity`` bytes of each, ``zone_max_open`` and ``zone_max_active`` of them at
+    once (0: all).
     """
 
     name: str
@@ -71,6 +75,11 @@ class Disk:
     coalesce: int = 1
     discard: bool = False
     links: tuple[str, ...] = ()
+    zone_size: int = 0
+    zone_capacity: int = 0
+    zone_nr_conv: int = 0
+    zone_max_open: int = 0
+    zone_max_active: int = 0
 
 
 @dataclass(frozen=True)
@@ -391,6 +400,11 @@ class Topology:
     def size(self, name: str) -> int:
         """The size of a LUN or a stack in bytes."""
         return self.stack_size(name) if name in self.stacks else self.lun_size(name)
+
+    def zoned(self, name: str) -> Disk | None:
+        """The zoned disk of this disk or LUN; None for another one and for a stack."""
+        lun = self.luns.get(self.region(name).lun)
+        return next((disk for each in (lun.disks if lun else ()) if (disk := self.disks[each]).zone_size), None)
 
     def stack_size(self, name: str) -> int:
         """The size of a stack in bytes."""

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from lab.topology.fields import (
     ATTRIBUTES,
+    DISK_PARAMETERS,
     DISK_SETTINGS,
     HBA_SETTINGS,
     KERNEL_WORDS,
@@ -153,7 +154,7 @@ def scaled(scale: int, parameter: str, value: int) -> int:
 
 
 _KEYS: Mapping[str, Mapping[str, str]] = {
-    "disk": {key: key for key in (*DISK_SETTINGS, "zones")},
+    "disk": {key: key for key in (*DISK_PARAMETERS, "zones")},
     "link": {"rate": "rate", "pcie": "rate", "sas": "rate", "efficiency": "efficiency", "cost": "cost"},
     "hba": {key: key for key in ("can_queue", "cmd_per_lun")},
 }
