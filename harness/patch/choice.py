@@ -4,13 +4,19 @@
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Protocol
 
-from harness.patch.coverage import Coverage, scenario_of
-from harness.patch.sources import Touched
+from harness.patch.coverage import Coverage, Loads, scenario_of
+from harness.patch.relevance import relevances
+from harness.patch.sources import Executed, Function, Touched
 from harness.report.format import plural
-from harness.scenario.model import Scenario
+from harness.run.plan import guest_job
+from harness.scenario.model import Arm, Scenario
+from lab.guest.steps.device import Module
 from lab.kernels.mutants import Mutation
+from lab.session import guest_steps
 
 
 class CodeChange(Protocol):
@@ -18,12 +24,20 @@ class CodeChange(Protocol):
 
     def touched(self) -> Touched: ...
 
-    def executed_as(self, name: str, file: str, executed: Collection[str]) -> frozenset[str]:
-        """The executed functions that contain ``name``."""
+    def words(self) -> str:
+        """Subjects and changed lines."""
         ...
 
-    def users(self, name: str, file: str) -> Iterator[tuple[str, str]]:
-        """Functions, with their files, that use one of ``touched().data``."""
+    def module(self, file: str) -> str:
+        """The module that a C file belongs to, which may be built in; empty where that is not known."""
+        ...
+
+    def executed_as(self, function: Function, executed: Executed) -> frozenset[Function]:
+        """The executed functions that contain ``function``."""
+        ...
+
+    def users(self, name: str, file: str) -> Iterator[Function]:
+        """Functions that use one of ``touched().data``."""
         ...
 
 
@@ -39,13 +53,20 @@ class BuiltChange:
     def touched(self) -> Touched:
         said = self.text.touched()
         data = {name: file for name, file in said.data.items() if file.endswith(".c") and "." not in name}
-        return Touched(self.functions, data, said.others, built=True)
+        functions = frozenset((name, str(Path(file).with_suffix(".c"))) for name, file in self.functions.items())
+        return Touched(functions, data, said.others, built=True)
 
-    def executed_as(self, name: str, file: str, executed: Collection[str]) -> frozenset[str]:
+    def words(self) -> str:
+        return self.text.words()
+
+    def module(self, file: str) -> str:
+        return self.text.module(file)
+
+    def executed_as(self, function: Function, executed: Executed) -> frozenset[Function]:
         """The function itself: those that contain an inlined one differ, too."""
-        return frozenset({name} & set(executed))
+        return frozenset({function} if function[0] in executed(function[1]) else ())
 
-    def users(self, name: str, file: str) -> Iterator[tuple[str, str]]:
+    def users(self, name: str, file: str) -> Iterator[Function]:
         return self.text.users(name, file)
 
 
@@ -55,17 +76,24 @@ _SHOWN = 6
 
 @dataclass(frozen=True)
 class ChosenScenario:
-    """A scenario of which ``loads`` execute ``functions``; ``mutants`` are its controls that break one of them."""
+    """A scenario of which ``loads`` execute ``functions``; ``mutants`` are its controls that break one of them.
+
+    ``relevance``: how much its words are those of the change. ``modules``: it loads these, of which no function was
+    observed that is touched.
+    """
 
     scenario: Scenario
     functions: frozenset[str]
     loads: int
     mutants: tuple[str, ...] = ()
+    relevance: float = 0.0
+    modules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class ScenarioChoice:
-    """``candidates`` are all scenarios that execute what is touched, those that tell most first.
+    """``candidates`` are all scenarios that execute what is touched, or that load a touched module of which no load
+    executes it, those that tell most first.
 
     ``users`` are further functions that use the touched data, ``executed`` maps all of them to those of the kernel that
     contain them, ``unexecuted`` are the touched functions that no observed load executes. ``outdated`` scenarios were
@@ -80,62 +108,115 @@ class ScenarioChoice:
     outdated: tuple[str, ...] = field(default=())
 
 
+class _Observed:
+    """The loads of scenarios with the functions that each executes."""
+
+    def __init__(self, coverage: Coverage, scenarios: Sequence[Scenario], change: CodeChange) -> None:
+        arms = {f"{each.name}.{arm.name}": _modules(each, arm) for each in scenarios for arm in each.arms.values()}
+        names = {each.name for each in scenarios}
+        self._arms = {load: load.rpartition(".")[0] for load in coverage.loads if scenario_of(load) in names}
+        self._modules: Mapping[str, Collection[str]] = arms
+        self._all, self._module = coverage.loads, change.module
+        self.in_file, self.executed = cache(self._in_file), cache(self._executed)
+
+    def module(self, file: str) -> str:
+        """The module of the file, where a scenario loads it; else it may be built in."""
+        module = self._module(file).replace("-", "_")
+        return module if any(module in names for names in self._modules.values()) else ""
+
+    def loading(self, modules: Collection[str]) -> Mapping[str, set[str]]:
+        """The scenarios that load some of the modules, with those."""
+        scenarios: dict[str, set[str]] = {}
+        for arm, names in self._modules.items():
+            if both := {*modules} & {*names}:
+                scenarios.setdefault(scenario_of(arm), set()).update(both)
+        return scenarios
+
+    def _in_file(self, file: str) -> Loads:
+        """The loads that can execute functions of the file: one without its module executes others of those names."""
+        module = self.module(file)
+        # An arm that the scenario has not any more may have loaded it.
+        loads = (load for load, arm in self._arms.items() if not module or module in self._modules.get(arm, (module,)))
+        return {load: self._all[load] for load in loads}
+
+    def _executed(self, file: str) -> frozenset[str]:
+        return frozenset().union(*self.in_file(file).values())
+
+    def by_scenario(self, functions: Collection[Function]) -> Mapping[str, list[frozenset[str]]]:
+        """For each scenario those of the functions that each of its loads executes, if any."""
+        loads: dict[str, set[str]] = {}
+        for name, file in functions:
+            for load, names in self.in_file(file).items():
+                if name in names:
+                    loads.setdefault(load, set()).add(name)
+        scenarios: dict[str, list[frozenset[str]]] = {}
+        for load, executed in loads.items():
+            scenarios.setdefault(scenario_of(load), []).append(frozenset(executed))
+        return scenarios
+
+
+def _modules(scenario: Scenario, arm: Arm) -> frozenset[str]:
+    steps = guest_steps(arm.topology, guest_job(scenario, arm, 1))
+    return frozenset(step.name.replace("-", "_") for step in steps if isinstance(step, Module))
+
+
 def choose(
     change: CodeChange,
-    executed: Coverage,
+    coverage: Coverage,
     scenarios: Sequence[Scenario],
     mutants: Mapping[str, Sequence[Mutation]],
 ) -> ScenarioChoice:
-    """The scenarios whose loads execute what the change touches."""
-    touched = change.touched()
-    wanted = dict(touched.functions)
-    for name, file in touched.data.items():
-        wanted |= {user: where for user, where in change.users(name, file) if user not in wanted}
-    known = {
-        name: found
-        for name, file in wanted.items()
-        if (found := change.executed_as(name, file, executed.by_function.keys()))
-    }
-    every = frozenset().union(*known.values())
+    """The scenarios whose loads execute what the change touches, those first whose subject it is."""
+    touched, observed = change.touched(), _Observed(coverage, scenarios, change)
+    users = {user for name, file in touched.data.items() for user in change.users(name, file)} - touched.functions
+    wanted = touched.functions | users
+    known = {each: inside for each in wanted if (inside := change.executed_as(each, observed.executed))}
+    loads = observed.by_scenario(frozenset().union(*known.values()))
+    silent = {file for _, file in (*wanted, *touched.data.items())} - {file for _, file in known}
+    loading = observed.loading({observed.module(file) for file in silent})
+    never = {each.name for each in scenarios} - {scenario_of(load) for load in coverage.loads}
+    of_change = observed.loading({observed.module(file) for _, file in wanted})
+    loading = {**loading, **{name: modules for name, modules in of_change.items() if name in never}}
+    patches = {name: "".join(each.patch.read_text() for each in versions) for name, versions in mutants.items()}
+    relevance = relevances(change.words(), scenarios, patches)
+    names = {name for name, _ in wanted}
     candidates = [
-        one
-        for scenario in scenarios
-        if (one := _candidate(scenario, every, executed, _broken(scenario, mutants, wanted.keys()))).loads
+        ChosenScenario(
+            each,
+            frozenset().union(*loads.get(each.name, ())),
+            len(loads.get(each.name, ())),
+            _broken(each, patches, names),
+            relevance[each.name],
+            () if each.name in loads else tuple(sorted(loading[each.name])),
+        )
+        for each in scenarios
+        if each.name in loads or each.name in loading
     ]
     return ScenarioChoice(
         touched,
-        tuple(sorted(wanted.keys() - touched.functions.keys())),
-        known,
-        tuple(sorted(touched.functions.keys() - known.keys())),
-        tuple(sorted(candidates, key=lambda one: _rank(one, candidates))),
-        tuple(executed.outdated(scenarios)),
+        tuple(sorted(name for name, _ in users)),
+        {name: frozenset(name for name, _ in inside) for (name, _), inside in known.items()},
+        tuple(sorted(name for name, _ in touched.functions - known.keys())),
+        tuple(sorted(candidates, key=_rank)),
+        tuple(coverage.outdated(scenarios)),
     )
 
 
-def _candidate(
-    scenario: Scenario, wanted: frozenset[str], executed: Coverage, broken: tuple[str, ...]
-) -> ChosenScenario:
-    loads = [functions & wanted for load, functions in executed.loads.items() if scenario_of(load) == scenario.name]
-    return ChosenScenario(scenario, frozenset().union(*loads), sum(map(bool, loads)), broken)
-
-
-def _broken(
-    scenario: Scenario, mutants: Mapping[str, Sequence[Mutation]], functions: Collection[str]
-) -> tuple[str, ...]:
+def _broken(scenario: Scenario, patches: Mapping[str, str], functions: Collection[str]) -> tuple[str, ...]:
     """The mutants of the scenario's controls that change one of the functions."""
     named = sorted({control.mutant for control in scenario.controls if control.mutant})
-    patches = {name: " ".join(one.patch.read_text() for one in mutants.get(name, ())) for name in named}
-    return tuple(name for name in named if not frozenset(_HUNK_FUNCTION.findall(patches[name])).isdisjoint(functions))
+    return tuple(
+        name for name in named if not frozenset(_HUNK_FUNCTION.findall(patches.get(name, ""))).isdisjoint(functions)
+    )
 
 
-def _rank(one: ChosenScenario, candidates: Sequence[ChosenScenario]) -> tuple[bool, float, int, str]:
-    """First those that are known to detect a defect there, then those whose functions few others execute."""
-    rarity = sum(1 / sum(name in other.functions for other in candidates) for name in one.functions)
-    return not one.mutants, -rarity, len(one.scenario.arms), one.scenario.name
+def _rank(each: ChosenScenario) -> tuple[float, int, str]:
+    """A scenario that is known to detect a defect there counts twice."""
+    return -each.relevance * (2 if each.mutants else 1), len(each.scenario.arms), each.scenario.name
 
 
 def choice_lines(choice: ScenarioChoice, most: int) -> Iterator[str]:
-    functions, data = sorted(choice.touched.functions), sorted(choice.touched.data)
+    functions, data = sorted(name for name, _ in choice.touched.functions), sorted(choice.touched.data)
     touches = "between the builds of both differs the code of" if choice.touched.built else "touches"
     yield f"{touches} {plural(len(functions), 'function')}: {_listed(functions) or 'none'}"
     if data:
@@ -146,14 +227,15 @@ def choice_lines(choice: ScenarioChoice, most: int) -> Iterator[str]:
     for name in functions:
         inside = choice.executed.get(name, frozenset())
         if inside and name not in inside:
-            yield f"{name} is inlined, and executed in {_listed(sorted(inside))}"
+            yield f"{name} was not observed, but {_listed(sorted(inside))}, which may contain it"
     if choice.unexecuted:
         among = f", as {plural(len(choice.outdated), 'scenario')} were not observed" if choice.outdated else ""
         yield f"{'not observed' if among else 'no observed load executes'}: {_listed(choice.unexecuted)}{among}"
     for one in choice.candidates[:most]:
         why = f", and detects {_listed(one.mutants)}" if one.mutants else ""
-        execute = "executes" if one.loads == 1 else "execute"
-        yield f"  {one.scenario.name}: {plural(one.loads, 'load')} {execute} {_listed(sorted(one.functions))}{why}"
+        execute = f"{plural(one.loads, 'load')} {'executes' if one.loads == 1 else 'execute'}"
+        what = f"{execute} {_listed(sorted(one.functions))}" if one.loads else f"loads {_listed(one.modules)}"
+        yield f"  {one.scenario.name}: {what}{why}"
     if rest := [one.scenario.name for one in choice.candidates[most:]]:
         yield f"not measured, though they execute them too: {_listed(rest, len(rest))} (--all)"
     if choice.outdated:

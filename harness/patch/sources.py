@@ -2,7 +2,7 @@
 """What differs between two revisions of C files, and what uses it, by their text."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,18 +22,25 @@ _DRIVERS = ("drivers/block", "drivers/md", "drivers/nvme", "drivers/scsi", "driv
 _USERS = ("block", "include", *_DRIVERS, "fs", "io_uring", "lib", "mm")
 """Where users of shared headers are looked for: the block layer, its drivers, and what submits I/O to it."""
 _DEPTH = 4
+_RULE = re.compile(r"^(?P<module>(?!obj-)[\w-]+?)-(?:y|m|objs|\$\(\w+\))\s*[+:]?=(?P<objects>.*)$", re.MULTILINE)
+Executed = Callable[[str], Collection[str]]
+"""The names of the functions that were seen to be executed, of those in a file."""
+
+
+Function = tuple[str, str]
+"""Name and file: static functions of two files may have one name."""
 
 
 @dataclass(frozen=True)
 class Touched:
-    """``functions`` maps the changed functions to their files; ``data`` are changed macros, types and variables, and
-    members as STRUCT.MEMBER.
+    """``functions`` are the changed ones with their files; ``data`` are changed macros, types and variables, and
+    members as STRUCT.MEMBER, with their files.
 
     ``others`` are changed files in which nothing of both is. ``built`` where the functions are those
     that differ between two builds.
     """
 
-    functions: Mapping[str, str]
+    functions: frozenset[Function]
     data: Mapping[str, str]
     others: tuple[str, ...]
     built: bool = False
@@ -41,7 +48,7 @@ class Touched:
     @property
     def certain(self) -> bool:
         """Whether the text of the functions says what code differs: nothing else and no header is touched."""
-        return not self.data and not any(file.endswith(".h") for file in self.functions.values())
+        return not self.data and not any(file.endswith(".h") for _, file in self.functions)
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,6 @@ class Definition:
     first: int
     last: int
     static: bool
-    inline: bool
 
 
 def definitions(text: str) -> tuple[Definition, ...]:
@@ -84,8 +90,9 @@ def _head(lines: Sequence[str], brace: int) -> tuple[str, int] | None:
 
 
 def _definition(name: str, first: int, last: int, head: str) -> Definition:
-    inline = re.search(r"\b(?:inline|__always_inline)\b", head) is not None
-    return Definition(name, first + 1, last + 1, static=inline or "static " in head, inline=inline)
+    return Definition(
+        name, first + 1, last + 1, static=re.search(r"\b(?:static|inline|__always_inline)\b", head) is not None
+    )
 
 
 class Sources:
@@ -96,43 +103,51 @@ class Sources:
         self._at = cache(self._definitions)
 
     def touched(self) -> Touched:
-        functions: dict[str, str] = {}
+        functions = set[Function]()
         data: dict[str, str] = {}
         others = []
         names = self._git("diff", "--no-renames", "--name-only", "-z", self._old, self._new).split("\0")
         for file in filter(None, names):
             here = list(self._changed(file)) if file.endswith((".c", ".h")) else []
-            functions |= {name: file for kind, name in here if kind == "function"}
+            functions |= {(name, file) for kind, name in here if kind == "function"}
             data |= {name: file for kind, name in here if kind == "data"}
             if not here:
                 others.append(file)
-        return Touched(functions, data, tuple(others))
+        return Touched(frozenset(functions), data, tuple(others))
 
-    def executed_as(self, name: str, file: str, executed: Collection[str]) -> frozenset[str]:
-        """The executed functions that contain ``name``: itself, or those into which gcc inlines it.
+    def words(self) -> str:
+        """The subjects of the commits, and the changed lines below the heads of their hunks."""
+        subjects = self._git("log", "--format=Subject: %s", f"{self._old}..{self._new}")
+        return f"{subjects}\n{self._git('diff', '--no-ext-diff', '-U0', self._old, self._new)}"
 
-        An inline function is in all its callers, a static one with one caller in that (-finline-functions-called-once).
+    def module(self, file: str) -> str:
+        """The module that the Makefile beside a C file puts it into, which may be built in; empty for a header."""
+        folder, _, name = file.rpartition("/")
+        if not name.endswith(".c"):
+            return ""
+        stem = name.removesuffix(".c")
+        rules = _RULE.finditer(self._text(self._new, f"{folder}/Makefile").replace("\\\n", " "))
+        return next((rule["module"] for rule in rules if f"{stem}.o" in rule["objects"].split()), stem)
+
+    def executed_as(self, function: Function, executed: Executed) -> frozenset[Function]:
+        """The executed functions that contain ``function``: itself, or the callers into which gcc may inline it.
+
+        Only a static function can be inlined. One that no load was seen to execute is inlined, or not executed at all.
         """
-        found: set[str] = set()
-        seen, level = {name}, {(name, file)}
+        containing = set[Function]()
+        seen = level = {function}
         for _ in range(_DEPTH):
-            found |= {one for one, _ in level if one in executed}
-            level = {
-                caller
-                for one, where in level
-                if one not in executed
-                for caller in self._containing(one, where)
-                if caller[0] not in seen
-            }
-            seen |= {one for one, _ in level}
-        return frozenset(found)
+            executed_here = {(name, file) for name, file in level if name in executed(file)}
+            containing |= executed_here
+            level = {caller for each in level - executed_here for caller in self._containing(*each)} - seen
+            seen = seen | level
+        return frozenset(containing)
 
     def _containing(self, name: str, file: str) -> frozenset[tuple[str, str]]:
         own = next((one for one in self._at(self._new, file) if one.name == name), None)
         if own is None or not own.static:
             return frozenset()
-        callers = frozenset(self._with(name, rf"\b{re.escape(name)}\b\s*\(", file))
-        return callers if own.inline or len(callers) == 1 else frozenset()
+        return frozenset(self._with(name, rf"\b{re.escape(name)}\b\s*\(", file))
 
     def users(self, name: str, file: str) -> Iterator[tuple[str, str]]:
         """Functions, with their files, whose text has the macro, type, variable or member; for a member that is in no
@@ -197,19 +212,26 @@ class PatchText:
     texts: tuple[str, ...]
 
     def touched(self) -> Touched:
-        functions: dict[str, str] = {}
+        functions = set[Function]()
         data: dict[str, str] = {}
         files: dict[str, bool] = {}
         for file, lines, numbers in (hunk for text in self.texts for hunk in _hunks(text)):
             here = [_named_at(lines, number) for number in numbers if file.endswith((".c", ".h"))]
-            functions |= {name: file for kind, name in here if kind == "function"}
+            functions |= {(name, file) for kind, name in here if kind == "function"}
             data |= {name: file for kind, name in here if kind == "data" and name}
             files[file] = files.get(file, False) or any(name for _, name in here)
-        return Touched(functions, data, tuple(file for file, known in files.items() if not known))
+        return Touched(frozenset(functions), data, tuple(file for file, known in files.items() if not known))
 
-    def executed_as(self, name: str, file: str, executed: Collection[str]) -> frozenset[str]:
+    def words(self) -> str:
+        return "\n".join(self.texts)
+
+    def module(self, file: str) -> str:
+        """The name of the C file: without the source its Makefile is not known."""
+        return Path(file).stem if file.endswith(".c") else ""
+
+    def executed_as(self, function: Function, executed: Executed) -> frozenset[Function]:
         """The function itself: without the source nobody knows what it is inlined into."""
-        return frozenset({name} & set(executed))
+        return frozenset({function} if function[0] in executed(function[1]) else ())
 
     def users(self, name: str, file: str) -> Iterator[tuple[str, str]]:
         return iter(())

@@ -26,14 +26,14 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_definitions_of_the_kernel_s_style() -> None:
-    found = {one.name: (one.first, one.last, one.static, one.inline) for one in definitions(SOURCE + HEADER)}
-    assert found["helper"] == (10, 13, True, False)
-    assert found["__get_tag"] == (15, 20, True, False)
-    assert found["blk_get_tag"] == (22, 26, False, False)
-    assert found["may_queue"][2:] == (True, True)
+    found = {one.name: (one.first, one.last, one.static) for one in definitions(SOURCE + HEADER)}
+    assert found["helper"] == (10, 13, True)
+    assert found["__get_tag"] == (15, 20, True)
+    assert found["blk_get_tag"] == (22, 26, False)
+    assert found["may_queue"][2]
     assert set(found) == {"helper", "__get_tag", "blk_get_tag", "blk_timeout", "may_queue"}
     (one,) = definitions("static inline void nothing(void) { }\n")
-    assert (one.name, one.inline) == ("nothing", True)
+    assert (one.name, one.static) == ("nothing", True)
 
 
 @pytest.mark.parametrize(
@@ -53,19 +53,62 @@ def test_what_a_patch_touches(
 ) -> None:
     patched(tree, file, *change)
     touched = Sources(tree, "HEAD~", "HEAD").touched()
-    assert (set(touched.functions), set(touched.data)) == (functions, data)
+    assert (touched.functions, set(touched.data)) == (frozenset((name, file) for name in functions), data)
     assert touched.others == (() if functions or data else (file,))
 
 
-def test_an_inlined_function_is_executed_as_its_callers_and_one_with_several_counts_for_itself(tree: Path) -> None:
+def test_a_static_function_that_was_not_observed_is_executed_as_its_callers(tree: Path) -> None:
     patched(tree, "block/blk.h", "depth < TAGS", "depth <= TAGS")
     sources = Sources(tree, "HEAD~", "HEAD")
-    assert sources.executed_as("may_queue", "block/blk.h", {"blk_get_tag"}) == {"blk_get_tag"}
-    assert sources.executed_as("may_queue", "block/blk.h", {"__get_tag", "blk_get_tag"}) == {"__get_tag"}
-    assert sources.executed_as("blk_timeout", "block/tags.c", {"blk_get_tag"}) == frozenset()
-    assert set(sources.users("TAGS", "block/blk.h")) == {("may_queue", "block/blk.h")}
+    may_queue, get_tag = ("may_queue", "block/blk.h"), ("blk_get_tag", "block/tags.c")
+    assert sources.executed_as(may_queue, lambda _: {"blk_get_tag"}) == {get_tag}
+    assert sources.executed_as(may_queue, lambda _: {"__get_tag", "blk_get_tag"}) == {("__get_tag", "block/tags.c")}
+    assert not sources.executed_as(may_queue, lambda file: {"blk_get_tag"} if file != "block/tags.c" else ())
+    assert not sources.executed_as(("blk_timeout", "block/tags.c"), lambda _: {"blk_get_tag"})
+    assert set(sources.users("TAGS", "block/blk.h")) == {may_queue}
     patched(tree, "block/tags.c", "\ttags->depth = 0;", "\ttags->depth = helper(tags);")
-    assert Sources(tree, "HEAD~", "HEAD").executed_as("helper", "block/tags.c", {"blk_get_tag"}) == frozenset()
+    helper = ("helper", "block/tags.c")
+    executed = Sources(tree, "HEAD~", "HEAD").executed_as(helper, lambda _: {"blk_get_tag", "blk_timeout"})
+    assert executed == {get_tag, ("blk_timeout", "block/tags.c")}, "of both callers"
+
+
+RAID = """\
+static int read_balance(int disk)
+{
+	return disk;
+}
+
+int make_request(int disk)
+{
+	return read_balance(disk);
+}
+"""
+
+
+def test_a_function_is_one_of_its_file_and_counts_for_loads_with_the_module_of_that(tree: Path) -> None:
+    folder = tree / "drivers/md"
+    folder.mkdir(parents=True)
+    for name in ("raid1", "raid10"):
+        (folder / f"{name}.c").write_text(RAID.replace("make", f"{name}_make"))
+    (folder / "Makefile").write_text(
+        "dm-snapshot-y += dm-snap.o \\\n\tdm-exception-store.o\nobj-m += raid1.o raid10.o\n"
+    )
+    commit(tree, "before")
+    patched(tree, "drivers/md/raid1.c", "return disk;", "return 0;", "raid1: read from the first disk")
+    loads = {
+        "mirror-reads.plain.random": frozenset({"raid1_make_request"}),
+        "verified-arrays.plain.write": frozenset({"read_balance", "raid10_make_request"}),
+    }
+    choice = chosen(tree, Coverage("6.12", {}, loads), ("mirror-reads", "verified-arrays"))
+    assert [(each.scenario.name, each.functions) for each in choice.candidates] == [
+        ("mirror-reads", frozenset({"raid1_make_request"}))
+    ]
+    silent = chosen(tree, Coverage("6.12", {}, {}), ("mirror-reads", "verified-arrays"))
+    assert [(each.scenario.name, each.modules) for each in silent.candidates] == [("mirror-reads", ("raid1",))]
+    assert "  mirror-reads: loads raid1" in choice_lines(silent, 1)
+    sources = Sources(tree, "HEAD~", "HEAD")
+    assert sources.module("drivers/md/dm-exception-store.c") == "dm-snapshot"
+    assert (sources.module("drivers/md/raid1.c"), sources.module("drivers/md/raid1.h")) == ("raid1", "")
 
 
 STRUCTS = """\
@@ -122,7 +165,7 @@ def test_a_member_of_a_struct_counts_for_what_uses_it_and_one_in_no_text_for_wha
     commit(tree, "before")
     mail = patched(tree, "include/linux/queue.h", old, new)
     touched = Sources(tree, "HEAD~", "HEAD").touched()
-    assert (set(touched.functions), set(touched.data), touched.others, touched.certain) == (set(), {data}, (), False)
+    assert (touched.functions, set(touched.data), touched.others, touched.certain) == (frozenset(), {data}, (), False)
     found = dict(Sources(tree, "HEAD~", "HEAD").users(data, "include/linux/queue.h"))
     assert found == dict.fromkeys(users, "block/queue.c")
     assert set(PatchText((mail,)).touched().data) == {data}, "the hunk's head names the struct"
@@ -155,7 +198,7 @@ def chosen(tree: Path, executed: Coverage, names: Sequence[str]) -> ScenarioChoi
     return choose(Sources(tree, "HEAD~", "HEAD"), executed, scenarios, catalogue())
 
 
-def test_rare_functions_come_first_and_what_none_executes_is_said(tree: Path) -> None:
+def test_what_no_load_executes_is_said(tree: Path) -> None:
     patched(tree, "block/tags.c", "\treturn helper(tags);", "\treturn helper(tags) + 1;")
     path = tree / "block/tags.c"
     path.write_text(path.read_text().replace("depth = 0", "depth = 1"))
