@@ -51,11 +51,7 @@ def _draft(
     title = slug(name or origin.stem)
     if not title or (name and title != name):
         raise Misuse(f'--name: "{name or origin.stem}" is no name', remedy="use a-z, 0-9 and -")
-    if fio:
-        jobs = draft_jobs(read_jobs(fio), without)
-    else:
-        job, left = read_report(origin)
-        jobs = draft_jobs((job,), {*without, *left})
+    jobs = draft_jobs(read_jobs(fio) if fio else [read_report(origin)], without)
     source = named_topology(topology) if topology else made_up_topology(jobs)
     reported = reported_iops(from_output) if from_output else {}
     if from_output and not {job.label for job in jobs} & {*reported}:

@@ -10,9 +10,11 @@ itself, or whose I/Os wait long, leaves room for other counts.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from errno import EILSEQ
 from math import nan
+from types import MappingProxyType
 
 from harness import fitted
 from harness.figures.boot import LoadFiles, MeasurementError, Node, parse
@@ -32,17 +34,23 @@ that are processes write what fio said of exec_prerun before it.
 
 def fio_figures(files: LoadFiles, figures: Figures) -> Readings:
     sizes = {role.name: role.bs for role in files.load.roles.values()}
-    by_role = read_fio(files.sent(BootFile.FIO), sizes, files.name(BootFile.FIO), files.load.runtime)
+    clones = {role.name: role.jobs for role in files.load.roles.values() if role.numjobs > 1}
+    by_role = read_fio(files.sent(BootFile.FIO), sizes, files.name(BootFile.FIO), files.load.runtime, clones)
     for role, of_role in by_role.items():
         yield from (((files.load.name, role, metric), value) for metric, value in of_role.items())
 
 
 def read_fio(
-    data: bytes, roles: Mapping[str, int], file: str = "fio.json", window: int | None = None
+    data: bytes,
+    roles: Mapping[str, int],
+    file: str = "fio.json",
+    window: int | None = None,
+    clones: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, dict[str, float]]:
     """The figures of each role by their names in a ratio; ``data`` is fio's JSON, with jobs named after roles.
 
-    ``roles`` maps the role to its block size in bytes, ``window`` is the run time that was asked for, in ns. fio counts
+    ``roles`` maps the role to its block size in bytes, ``clones`` to its jobs where fio reports each of several,
+    ``window`` is the run time that was asked for, in ns. fio counts
     the I/Os that it starts before the end of the window, yet divides by the longer time in which those in flight come
     back: 64 requests of 400 ms would lose a sixth of their rate in a window of 2 s; its io_bytes has the stragglers of
     both ends. So rates are the counted I/Os over the window, times the block size for ``bw``. A job without I/O, when
@@ -52,12 +60,13 @@ def read_fio(
     that failed, and when no job did any I/O.
     """
     document = Node(parse(_COMPLAINTS.sub(b"", data), file), file, "")
-    figures: dict[str, dict[str, float]] = {}
+    jobs: dict[str, list[Node]] = {}
     for job in document.nodes("jobs"):
-        name = job.text("jobname")
-        if name in figures:
-            raise MeasurementError(file, f'job "{name}" is reported twice', remedy="set group_reporting with numjobs")
-        figures[name] = dict(_figures(job, name, file, window, roles.get(name, 0)))
+        jobs.setdefault(job.text("jobname"), []).append(job)
+    for name, of_role in jobs.items():
+        if len(of_role) != (count := clones.get(name, 1)):
+            raise MeasurementError(file, f'job "{name}" is reported {len(of_role)} times, not {count}')
+    figures = {name: dict(_figures(each, name, file, window, roles.get(name, 0))) for name, each in jobs.items()}
     if missing := sorted(roles.keys() - figures.keys()):
         raise MeasurementError(file, f"no job for role {', '.join(missing)}")
     if extra := sorted(figures.keys() - roles.keys()):
@@ -69,25 +78,33 @@ def read_fio(
 
 
 def bytes_read(data: bytes, file: str) -> dict[str, int]:
-    """What each job read, with what was in flight at the end. Raises MeasurementError."""
-    jobs = Node(parse(_COMPLAINTS.sub(b"", data), file), file, "").nodes("jobs")
-    return {job.text("jobname"): job.node("read").whole("io_bytes") for job in jobs}
+    """What the jobs of each name read, with what was in flight at the end. Raises MeasurementError."""
+    read: Counter[str] = Counter()
+    for job in Node(parse(_COMPLAINTS.sub(b"", data), file), file, "").nodes("jobs"):
+        read[job.text("jobname")] += job.node("read").whole("io_bytes")
+    return read
 
 
-def _figures(job: Node, name: str, file: str, window: int | None, bs: int) -> Iterator[tuple[str, float]]:
-    """The figures of one job: all its directions together."""
-    error, bad = job.whole("error"), job.whole("total_err") if "total_err" in job else None
-    # A job that goes on after a bad block ends with the first such error.
-    if error and not (bad and error == job.whole("first_error") == EILSEQ):
-        raise MeasurementError(file, f'fio job "{name}" failed with error {error}')
-    ways = [_MIXED] if _MIXED in job else [way for way in ("read", "write", "trim") if way != "trim" or way in job]
-    parts = [part for way in ways if (part := job.node(way)).whole("total_ios")]
-    iops = sum(part.whole("total_ios") / _seconds(part, window) for part in parts)
-    yield from (("iops", float(iops)), ("bw", float(iops * bs)))
+def _figures(jobs: Sequence[Node], name: str, file: str, window: int | None, bs: int) -> Iterator[tuple[str, float]]:
+    """The figures of the jobs of one role: all their directions together."""
+    parts: list[Node] = []
+    shares: list[float] = []
+    for job in jobs:
+        error, bad = job.whole("error"), job.whole("total_err") if "total_err" in job else None
+        # A job that goes on after a bad block ends with the first such error.
+        if error and not (bad and error == job.whole("first_error") == EILSEQ):
+            raise MeasurementError(file, f'fio job "{name}" failed with error {error}')
+        ways = [_MIXED] if _MIXED in job else [way for way in ("read", "write", "trim") if way != "trim" or way in job]
+        of_job = [part for way in ways if (part := job.node(way)).whole("total_ios")]
+        shares.append(sum(part.whole("total_ios") / _seconds(part, window) for part in of_job))
+        parts += of_job
+    yield from (("iops", float(sum(shares))), ("bw", float(sum(shares) * bs)))
+    if len(jobs) > 1:
+        yield from (("job.iops.min", float(min(shares))), ("job.iops.max", float(max(shares))))
     yield "total_ios", float(sum(part.whole("total_ios") for part in parts))
     yield "runtime", float(max((part.whole("runtime") for part in parts), default=0) * _NS_PER_MS)
-    if bad is not None:
-        yield "verify.bad", float(bad)
+    if known := [job.whole("total_err") for job in jobs if "total_err" in job]:
+        yield "verify.bad", float(sum(known))
     for kind in _LATENCIES if parts else ():
         yield from ((f"{kind}.{key}", value) for key, value in _latency([part.node(f"{kind}_ns") for part in parts]))
 
@@ -124,7 +141,7 @@ def disagreements(files: LoadFiles, queue: Mapping[str, str], figures: Figures) 
     for role in load.roles.values():
         if in_flight(load, role, figures) > fitted.MEAN_ROUNDING:
             ios, mean = (figures[load.name, role.name, metric] for metric in ("total_ios", "lat.mean"))
-            most = role.iodepth * len(role.disks)
+            most = role.depth * len(role.disks)
             why = f"{mean:.0f} ns each: more than {most} at a time are in flight"
             yield Status.ERROR, f"{ios:.0f} I/Os of {role.name}, {why}"
         luns = {topology.region(disk).lun for disk in role.disks}
@@ -150,7 +167,7 @@ def in_flight(load: Load, role: Role, figures: Figures) -> float:
     ios, mean, longest, ran = (
         figures.get((load.name, role.name, metric), nan) for metric in ("total_ios", "lat.mean", "lat.max", "runtime")
     )
-    return ios * mean / (role.iodepth * len(role.disks) * (max(ran, load.runtime) + 2 * longest))
+    return ios * mean / (role.depth * len(role.disks) * (max(ran, load.runtime) + 2 * longest))
 
 
 def _served(files: LoadFiles, role: Role, lun: str, figures: Figures) -> Iterator[str]:
@@ -160,6 +177,6 @@ def _served(files: LoadFiles, role: Role, lun: str, figures: Figures) -> Iterato
         return
     if lun in handler.paths:
         served, counted = handler.paths[lun].bytes / role.bs, figures[load.name, role.name, "total_ios"]
-        edges = 2 * role.iodepth + 1 + served * abs(1 - handler.time / load.runtime)
+        edges = 2 * role.depth + 1 + served * abs(1 - handler.time / load.runtime)
         if abs(served - counted) > edges:
             yield f"{counted:.0f} I/Os of {role.name}, {files.name(BootFile.DISKS)} has {served:.0f}"

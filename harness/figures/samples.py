@@ -190,7 +190,7 @@ def _demand(topology: Topology, load: Load, lun: str) -> int | None:
         and not _PACED & role.options.keys()
         for role in roles
     )
-    return sum(role.iodepth for role in roles) if plain else None
+    return sum(role.depth for role in roles) if plain else None
 
 
 _SHORT = "windows shorter than 20 ms are not sampled"

@@ -13,7 +13,7 @@ import yaml
 from lab.topology.load import load_topology
 from lab.topology.model import Topology
 from lab.yaml.fields import Choice, Field, Integer, Text
-from lab.yaml.strict import Problems, parse
+from lab.yaml.strict import Map, Node, Problems, parse
 
 _WIDTH = 118
 _LICENCE = "SPDX-License-Identifier: GPL-2.0-only"
@@ -84,6 +84,20 @@ def yaml_text(document: Mapping[str, object], comments: Sequence[str] = ()) -> s
     lines = [f"# {_LICENCE}", *(line for paragraph in comments for line in wrapper.wrap(paragraph))]
     text = yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True)
     return "\n".join((*lines, text))
+
+
+def keys_at(node: Node, line: int, column: int) -> tuple[str, ...]:
+    """The keys down to what stands at a place of a document."""
+    entries = node.entries.values() if isinstance(node, Map) else ()
+    before = [entry for entry in entries if (entry.key.mark.line, entry.key.mark.column) <= (line, column)]
+    return (before[-1].key.text, *keys_at(before[-1].value, line, column)) if before else ()
+
+
+def node_at(node: Node, keys: Sequence[str]) -> Node:
+    """What the keys lead to, as far as the document has them."""
+    for key in keys:
+        node = node.entries[key].value if isinstance(node, Map) and key in node.entries else node
+    return node
 
 
 def read_text(text: str, path: str) -> Topology:

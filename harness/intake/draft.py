@@ -8,20 +8,29 @@ from math import ceil, inf
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-from harness.intake.documents import AnnotatedDocument, Document, exact_size, exact_time, read_text, yaml_text
+from harness.intake.documents import (
+    AnnotatedDocument,
+    Document,
+    exact_size,
+    exact_time,
+    keys_at,
+    node_at,
+    read_text,
+    yaml_text,
+)
 from harness.intake.jobs import DraftJob
-from harness.intake.scaling import demands, expected_rates, not_concluded, waits
+from harness.intake.scaling import demands, expected_rates, factor, not_concluded, waits
 from harness.intake.snapshot import slug
 from harness.judge.visible import unseen
 from harness.limits.entries import load_scenario
 from harness.limits.limits import arm_bound, unbounded_by
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Load, Scenario
-from lab.base.errors import InputErrors, Misuse
+from lab.base.errors import InputErrors, Misuse, Problem
 from lab.topology.limits import driver_of
 from lab.topology.load import find_topology, load_topology
 from lab.topology.model import SERIAL, Topology
-from lab.yaml.strict import Problems, names, parse, plain_value, read_bytes
+from lab.yaml.strict import Node, Problems, names, parse, plain_value, read_bytes, shown_path
 
 _SECOND = 10**9
 _READS = {"read", "randread"}
@@ -40,17 +49,18 @@ _MEASURES = "A draft without claims: a run only measures."
 _NO_CLAIM = "no claim: no job waits for a disk in such a way that slower disks would show; a run only measures (DONE)"
 _NO_REPORT = "the reported figures are left out: nothing follows from the topology to compare them with"
 _LARGE = 256 << 10
-_DRAFT_SIZE = 64 << 30
+_DRAFT_SIZE, _LARGEST = 64 << 30, 1 << 44
 
 Rows = dict[str, dict[str, object]]
 
 
 @dataclass(frozen=True)
 class DraftSource:
-    """A topology as a document, and how a scenario names it where nothing in it is changed."""
+    """A topology as a document, its name in a scenario where nothing in it is changed, and the file it is from."""
 
     document: Document
     name: str = ""
+    file: Node | None = None
 
 
 def named_topology(ref: str) -> DraftSource:
@@ -58,15 +68,16 @@ def named_topology(ref: str) -> DraftSource:
     load_topology(ref, near=Path())
     path = find_topology(ref, near=Path())
     node = parse(read_bytes(path, "topology"), str(path), Problems())
-    return DraftSource(cast("Document", plain_value(node)), ref if "/" not in ref and "." not in ref else "")
+    return DraftSource(cast("Document", plain_value(node)), ref if "/" not in ref and "." not in ref else "", node)
 
 
 def made_up_topology(jobs: Sequence[DraftJob]) -> DraftSource:
-    """A host with a disk for each device of the jobs; all of its figures are guesses."""
-    keys = list(dict.fromkeys(job.key for job in jobs))
-    need = max(_DRAFT_SIZE, *(2 * ((job.size or 0) + (job.offset or 0)) * job.clones for job in jobs))
+    """A host with a disk for each device of the jobs, or one with a filesystem; all of its figures are guesses."""
+    keys = list(dict.fromkeys(key for job in jobs for key in job.keys))
+    need = max(_DRAFT_SIZE, *(2 * ((job.size or 0) + (job.offset or 0)) * job.numjobs for job in jobs))
     disks = {
-        f"d{number}": {"size": exact_size(-(-need // (1 << 30)) << 30), "service": "1ms"} for number in range(len(keys))
+        f"d{number}": {"size": exact_size(min(-(-need // (1 << 30)) << 30, _LARGEST)), "service": "1ms"}
+        for number in range(len(keys))
     }
     guess = "no topology was given"
     document: Document = {
@@ -78,6 +89,10 @@ def made_up_topology(jobs: Sequence[DraftJob]) -> DraftSource:
         "luns": {name: {"hba": "host", "disks": [name]} for name in disks},
         "origins": [{"of": "disk.*.service", "guessed": guess}, {"of": "hba.*.*", "guessed": guess}],
     }
+    if filesystem := jobs[0].source.filesystem:
+        document["memory"], document["disks"] = "1G", {"d0": {"size": "512M", "service": "1ms"}}
+        document["hbas"] = {"host": {"driver": "null_blk", "can_queue": 64}}
+        document["stacks"] = {"fs": {"kind": "filesystem", "type": filesystem, "over": ["d0"]}}
     return DraftSource(document)
 
 
@@ -89,7 +104,7 @@ class Drafter:
         self._notes = [note for job in jobs for note in job.notes]
         self._scale = int(str(source.document.get("scale", 1)))
         self._teaches: list[str] = []
-        topology = _read(source.document)
+        topology = read_text(yaml_text(source.document), "topology")
         self._targets = targets(jobs, topology, mapped)
         self._files = {key for key, target in self._targets.items() if topology.is_filesystem(target)}
         self._on_files = {self._targets[key] for key in self._files}
@@ -125,14 +140,13 @@ class Drafter:
         """Offset and size of each file on its target, one after another where all fit."""
         for key, target in self._targets.items():
             room = topology.region(target).size
-            for job in self._jobs:
-                if job.key == key and key in self._files and not 0 < (job.size or 0) < room:
-                    why = f"{job.line}: {job.role} on the filesystem {target} needs a size below {room >> 20} MiB"
-                    raise Misuse(why, remedy="write size=64m, or more where the guest's memory holds it")
-            ends = {job.file: (job.offset or 0) + (job.size or 0) for job in self._jobs if job.key == key}
+            places = [(job.files[job.keys.index(key)], job) for job in self._jobs if key in job.keys]
+            ends = {file: (job.offset or 0) + (job.size or 0) for file, job in places}
             if key in self._files:
                 yield from ((file, (0, room)) for file in ends)
                 continue
+            if not key.startswith("/dev/"):
+                self._notes.append(f"files in {key} are places on {target} itself, which has no filesystem")
             if len(ends) > 1 and all(ends.values()) and sum(ends.values()) <= room:
                 start = 0
                 for file, size in ends.items():
@@ -141,42 +155,44 @@ class Drafter:
                 continue
             if len(ends) > 1:
                 self._notes.append(f"{len(ends)} files on {target} have no place of their own: each job uses all of it")
-            for job in self._jobs:
-                if job.key == key and (job.offset or 0) + (job.size or 0) > room:
+            for file, job in places:
+                if (job.offset or 0) + (job.size or 0) > room:
                     self._notes.append(f"{job.line}: its size exceeds {target}: it uses all of {target}")
-                elif job.key == key and len(ends) == 1 and (job.size or job.offset):
-                    yield job.file, (0, room)
+                elif len(ends) == 1 and (job.size or job.offset):
+                    yield file, (0, room)
 
-    def _row(self, job: DraftJob) -> Document:
-        row: Document = {"disk": self._targets[job.key], "rw": job.rw, "bs": exact_size(job.bs), "iodepth": job.iodepth}
+    def _row(self, job: DraftJob, *, late: bool = False) -> Document:
+        disks, on_files = [self._targets[key] for key in job.keys], job.keys[0] in self._files
+        row: Document = {"disk": disks if len(disks) > 1 else disks[0], "rw": job.rw, "bs": exact_size(job.bs)}
+        row |= {"iodepth": job.iodepth}
+        row |= {"numjobs": job.numjobs} if job.numjobs > 1 else {}
         row |= {"ioengine": job.ioengine} if job.ioengine != "libaio" else {}
         row |= {} if job.direct else {"direct": False}
         # A modelled disk keeps what is written in the guest's memory, except zeros.
         row |= {"zero_buffers": True} if job.rw not in _READS and "verify" not in job.options else {}
-        row |= {name: value for name, value in job.options.items() if name != "overwrite" or job.key in self._files}
-        users = sum(other.clones for other in self._jobs if other.file == job.file and other.shares_file)
-        if job.key in self._files and job.shares_file and users > 1:
-            row |= {"files": f"shared-{slug(PurePosixPath(job.file).name)[:30]}"}
-        if job.file in self._extents:
-            start = self._extents[job.file][0] + (job.offset or 0)
+        row |= {name: value for name, value in job.options.items() if name != "overwrite" or on_files}
+        users = sum(other.numjobs for other in self._jobs if other.files == job.files and other.shares_file)
+        if on_files and job.shares_file and users > 1:
+            row |= {"files": f"shared-{slug(PurePosixPath(job.files[0]).name)[:30]}"}
+        if job.files[0] in self._extents:
+            start = self._extents[job.files[0]][0] + (job.offset or 0)
             row |= {"offset": exact_size(start)} if start else {}
             row |= {"size": exact_size(job.size)} if job.size else {}
         row |= {"rate": f"{max(1, job.rate // self._scale)} B/s"} if job.rate else {}
         row |= {"rate_iops": max(1, job.rate_iops // self._scale)} if job.rate_iops else {}
-        row |= {"thinktime": f"{job.thinktime // 1000 * self._scale}us"} if job.thinktime else {}
-        return row
-
-    def _roles(self, job: DraftJob) -> Rows:
-        names = [job.role] if job.clones == 1 else [f"{job.role}-{number}" for number in range(1, job.clones + 1)]
-        return {name: self._row(job) for name in names}
+        times = {**job.times, "startdelay": job.startdelay} if late and job.startdelay else job.times
+        return row | {name: f"{time // 1000 * self._scale}us" for name, time in times.items()}
 
     def _warm(self, jobs: Sequence[DraftJob]) -> Document:
         """The steps that read files of the jobs into the page cache."""
         steps: list[Document] = []
-        for name, row in ((name, row) for job in jobs if job.pre_read for name, row in self._roles(job).items()):
+        for job in (job for job in jobs if job.pre_read):
+            row = self._row(job)
             where: Document = {key: row[key] for key in ("disk", "bs", "offset", "size") if key in row}
-            where |= {"files": row.get("files", name)} if row["disk"] in self._on_files else {}
-            steps.append({**where, "rw": "read", "iodepth": 1, "ioengine": "psync", "direct": False})
+            where |= {"rw": "read", "iodepth": 1, "ioengine": "psync", "direct": False}
+            each = [f"{job.role}-{number}" for number in range(job.numjobs)] if job.numjobs > 1 else [job.role]
+            files = [str(row["files"])] if "files" in row else each
+            steps += [{**where, "files": name} for name in files] if row["disk"] in self._on_files else [where]
         return {"warm": steps} if steps else {}
 
     def _loads(self, windows: Mapping[str, Document]) -> Rows:
@@ -186,12 +202,13 @@ class Drafter:
         shared = [jobs for jobs in stages.values() if len(jobs) > 1]
         for number, jobs in enumerate(shared, start=1):
             of["together" if len(shared) == 1 else f"together-{number}"] = jobs
-        usual: Document = {"ramp": "1s", "runtime": f"{_SHORTEST}s"}
+        late = ceil(max(job.startdelay for job in self._jobs) * self._scale / _SECOND)
+        usual: Document = {"ramp": f"{1 + late}s", "runtime": f"{_SHORTEST}s"}
         return {
             name: {
                 "window": {**windows.get(name, usual), **_published(jobs)},
                 **self._warm(jobs),
-                **{role: row for job in jobs for role, row in self._roles(job).items()},
+                **{job.role: self._row(job, late=len(jobs) > 1) for job in jobs},
             }
             for name, jobs in of.items()
         }
@@ -232,27 +249,40 @@ class Drafter:
             try:
                 return load_it(str(path), search=path.parent)
             except InputErrors as error:
-                shown = f"the draft of {self._name}"
-                raise InputErrors([replace(problem, path=shown) for problem in error.problems]) from error
+                node = parse(path.read_bytes(), shown_path(path), Problems())
+                raise InputErrors([*dict.fromkeys(self._at_author(each, node) for each in error.problems)]) from error
+
+    def _at_author(self, problem: Problem, node: Node) -> Problem:
+        """A mistake of the draft, at the line of the author's file that it comes from."""
+        keys = keys_at(node, problem.line, problem.column)
+        if problem.path != node.mark.path or not keys:
+            return problem
+        if keys[0] == "topology" and self._source.file:
+            mark = node_at(self._source.file, keys[1:]).mark
+            return replace(problem, path=mark.path, line=mark.line, column=mark.column)
+        job = next((job.source for job in self._jobs if job.role in keys[2:3]), self._jobs[0].source)
+        option = job.options.get("filename" if keys[-1] in ("disk", "files") else keys[-1], job)
+        what = "" if keys[0] == "loads" else f"the draft's {'.'.join(keys)}: "
+        return replace(problem, path=job.path, line=option.line, column=1, message=what + problem.message)
 
     def _rescale(self) -> None:
         """Set the scale at which the guest's CPU keeps up, and say what that costs."""
         scenario = self._load(self._document())
-        worst = max(demands(scenario.arms[_BASE], scenario.loads.values()), key=lambda demand: demand.busy)
-        if (by := worst.factor) > 1:
+        busy, iops, load = max(demands(scenario.arms[_BASE], scenario.loads.values()))
+        if (by := factor(busy)) > 1:
             self._scale *= by
             self._teaches.append(
-                f"Load {worst.load}, {worst.iops:.0f} I/Os a second, needs {worst.busy:.1f} of the guest's CPU"
+                f"Load {load}, {iops:.0f} I/Os a second, needs {busy:.1f} of the guest's CPU"
                 f" (1 is all of it): rates are {self._scale} times lower than the machine's and times {self._scale}"
                 " times longer, and ratios between devices stay. Not to be concluded: what the kernel's own code costs,"
                 " for the disks limit the scaled run (io-cost measures it)."
             )
         if self._scale > 1:
-            self._teaches += not_concluded(_read({**self._source.document, "scale": self._scale}))
+            self._teaches += not_concluded(self._load(self._document()).arms[_BASE].topology)
 
     def _unseen(self, scenario: Scenario) -> Iterator[str]:
         """What windows on one CPU cannot show of these jobs, a sentence each."""
-        if (most := max(len(load.roles) for load in scenario.loads.values())) > 1:
+        if (most := max(load.jobs for load in scenario.loads.values())) > 1:
             yield (
                 f"Not to be concluded: what {most} jobs wait for while they run in parallel, for the guest has one CPU"
                 " (machine: {cpus: N} counts cache lines and locks)."
@@ -277,10 +307,10 @@ class Drafter:
     # Claims
 
     def _expectations(self, scenario: Scenario, load: Load) -> Iterator["Expected"]:
-        """The first role of each job of a load: what the topology allows it, and on slower disks relative to that."""
+        """Each role of a load: what the topology allows it, and on slower disks relative to that."""
         rates = [expected_rates(scenario.arms[arm], load) for arm in (_BASE, _SLOWER)]
         for job in self._jobs:
-            role = next(iter(self._roles(job)))
+            role = job.role
             if role not in load.roles or unbounded_by(scenario.arms[_BASE].topology, load.roles[role]):
                 continue
             if waits(load.roles[role]):
@@ -288,17 +318,14 @@ class Drafter:
                 bound = arm_bound(scenario.arms[_BASE], load, role, "iops") if job.direct else 0.0
                 same = abs(bound / iops - 1) < _SAME
                 text = f"bound.{_BASE}.{load.name}.{role}.iops" if same else f"{iops:.6g}"
-                yield Expected(job, load.name, role, iops, slow / iops, text)
+                yield Expected(job, load.name, iops, slow / iops, text)
 
     def _claims(self, rates: Sequence["Expected"]) -> Iterator[Document]:
-        solo = {expected.role: expected for expected in rates if expected.solo}
+        solo = {expected.job.role: expected for expected in rates if expected.load.startswith(_SOLO)}
         for expected in rates:
-            alone = solo[expected.role]
+            alone = solo[expected.job.role]
             share = expected.iops / alone.iops
-            if expected is alone and expected.job.clones > 1:
-                that = f"the first and the last of {expected.job.role} get the same"
-                ratio, share = f"{expected.figure} / {expected.last_figure}", 1.0
-            elif expected is alone:
+            if expected is alone:
                 that = f"{expected.job.role} alone gets most of what the topology allows"
                 ratio = f"{expected.figure} / {expected.allowed}"
             else:
@@ -309,11 +336,11 @@ class Drafter:
 
     def _reproduces(self, rates: Sequence["Expected"], reported: Mapping[str, float]) -> Iterator[Document]:
         """The reported figures relative to what the topology allows at full scale, as they ran: together."""
-        last = {expected.role: expected for expected in rates}
+        last = {expected.job.role: expected for expected in rates}
         for expected in last.values():
             job = expected.job
             if job.label in reported:
-                share = reported[job.label] / job.clones / (expected.iops * self._scale)
+                share = reported[job.label] / (expected.iops * self._scale)
                 yield {
                     "that": f"{job.role}: IOPS relative to what the topology allows",
                     "ratio": f"{expected.figure} / {expected.allowed}",
@@ -330,35 +357,24 @@ class Expected:
 
     job: DraftJob
     load: str
-    role: str
     iops: float
     slower: float
     allowed: str
 
     @property
     def figure(self) -> str:
-        return f"{_BASE}.{self.load}.{self.role}.iops"
-
-    @property
-    def last_figure(self) -> str:
-        """That of the job's last clone."""
-        return f"{_BASE}.{self.load}.{self.job.role}-{self.job.clones}.iops"
-
-    @property
-    def solo(self) -> bool:
-        return self.load.startswith(_SOLO)
+        return f"{_BASE}.{self.load}.{self.job.role}.iops"
 
     @property
     def is_visible(self) -> bool:
         """Whether slower disks make a negative control of it."""
-        return self.solo and self.slower <= _SEEN
+        return self.load.startswith(_SOLO) and self.slower <= _SEEN
 
 
 def _control(expected: Expected) -> Document:
-    against = expected.figure if expected.job.clones > 1 else expected.allowed
     return {
         "that": f"{expected.job.role} on slower disks falls below that",
-        "ratio": f"{_SLOWER}.{expected.load}.{expected.role}.iops / {against}",
+        "ratio": f"{_SLOWER}.{expected.load}.{expected.job.role}.iops / {expected.allowed}",
         "expect": f"<= {(expected.slower + _HOLDS) / 2:.2f}",
     }
 
@@ -370,7 +386,9 @@ def _window(scenario: Scenario, load: Load) -> Document:
         for rates in (expected_rates(scenario.arms[arm], load) for arm in (_BASE, _SLOWER))
     ]
     runtime = min(_LONGEST, max(_SHORTEST, ceil(_FEWEST / slowest[0]), ceil(_FEWEST_SLOWER / slowest[1])))
-    return {"ramp": f"{max(1, min(runtime, ceil(_RAMP_REQUESTS / slowest[0])))}s", "runtime": f"{runtime}s"}
+    ramp = max(1, min(runtime, ceil(_RAMP_REQUESTS / slowest[0])))
+    late = max(role.startdelay for role in load.roles.values())
+    return {"ramp": f"{ramp + ceil(late / _SECOND)}s", "runtime": f"{runtime}s"}
 
 
 def _published(jobs: Sequence[DraftJob]) -> Document:
@@ -379,17 +397,13 @@ def _published(jobs: Sequence[DraftJob]) -> Document:
     return {"of": exact_time(longest) if longest % _SECOND else f"{longest // _SECOND}s"} if longest else {}
 
 
-def _read(document: Document) -> Topology:
-    return read_text(yaml_text(document), "topology")
-
-
 def targets(jobs: Sequence[DraftJob], topology: Topology, mapped: Mapping[str, str]) -> dict[str, str]:
     """The target of each device or folder: as in ``mapped``, by name, else the next one that is free."""
     available = topology.targets()
     members = {name for stack in topology.stacks.values() for name in stack.over}
     below = members.union(*(topology.luns[name].disks for name in members if name in topology.luns))
     free = [name for name in dict.fromkeys((*topology.stacks, *available)) if name in available and name not in below]
-    keys = list(dict.fromkeys(job.key for job in jobs))
+    keys = list(dict.fromkeys(key for job in jobs for key in job.keys))
     if unknown := sorted({*mapped.values()} - {*available}):
         raise Misuse(f"--map: the topology has no {names(unknown)}", remedy=f"it has {names(available)}")
     if unused := sorted({*mapped} - {*keys}):
@@ -401,7 +415,7 @@ def targets(jobs: Sequence[DraftJob], topology: Topology, mapped: Mapping[str, s
     left = [name for name in free if name not in chosen.values()]
     for key in (key for key in keys if key not in chosen):
         if not left:
-            line = next(job.line for job in jobs if job.key == key)
+            line = next(job.line for job in jobs if key in job.keys)
             raise Misuse(f"{line}: no disk is left for {key}", remedy=f"--map {key}=NAME, one of {names(available)}")
         chosen[key] = left.pop(0)
     return chosen

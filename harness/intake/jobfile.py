@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fio job files by fio's own rules (init.c of fio 3.42): sections, inheritance, variables, comments; and its output.
+"""fio jobs by fio's own rules (init.c of fio 3.42): job files, commands in shell scripts, and fio's output.
 
 Values are by "Parameter types" of fio's HOWTO (3.42) with kb_base=1024.
 """
 
 import os
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 
 from lab.base.errors import InputErrors, Misuse, Problem
@@ -82,32 +84,59 @@ class FioOption:
 
 @dataclass(frozen=True)
 class FioJob:
-    """A section that is not global, with the options of the global sections above it; the last of a name counts."""
+    """A section that is not global, with the options of the global sections above it.
+
+    ``left`` are options that no job of fio has, each with why it is left out, ``filesystem`` is where its files are.
+    """
 
     name: str
     path: str
     line: int
     options: Mapping[str, FioOption] = field(default_factory=dict)
+    left: Mapping[str, str] = field(default_factory=dict)
+    filesystem: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def read_jobs(path: Path, variables: Mapping[str, str] | None = None) -> tuple[FioJob, ...]:
-    """The jobs of a file. ``variables`` replace ${NAME} (the environment, if not given).
+    """The jobs of a job file, or of the fio commands of a shell script, of which nothing is executed.
+
+    ``variables`` replace ${NAME} (the environment, if not given).
 
     Raises InputErrors with all mistakes of the file, Misuse if it cannot be read.
     """
     reader = _Reader(os.environ if variables is None else variables)
     jobs = reader.read(path)
     if not jobs and not reader.problems:
-        reader.problems.append(Problem(str(path), 1, 1, "no job: the file has no section besides global", "add [job]"))
+        lacks = "no job: the file has no section besides global", "add [job]"
+        if reader.is_script:
+            lacks = "a shell script without a fio command that names a job", "write fio --name=job ... in a line"
+        reader.problems.append(Problem(str(path), 1, 1, *lacks))
     if reader.problems:
         raise InputErrors(reader.problems)
     return jobs
 
 
+_SHELL = re.compile(r"#!\S*[/ ](ba|da|k|z)?sh\b")
+_SHELL_VARIABLE = re.compile(r"\$(?:(?=\w)|\{(?=\w+\}))(\w+)\}?")
+_COMMAND = re.compile(r"(sudo\s+)?(\S*/)?fio\s+(?=-)")
+_NOT_FIRST = re.compile(r"[^#]*[\s;(`&|](\S*/)?fio\s+-")
+_OPENS = re.compile(r"(for|while|until|if|case|select|function)\b|\w+\s*\(\)")
+_CLOSES = re.compile(r"(^|[;\s])(done|fi|esac|\})\s*(;|$)")
+_ASSIGNMENT = re.compile(r"(?:export\s+)?(\w+)=([\"']?)([\w/.:,%-]*)\2\s*(#.*)?")
+_ENDS = re.compile(r"[0-9]?[|<>].*|&>.*|;")
+_OF_COMMANDS = re.compile(
+    "(output(-format)?|eta.*|minimal|append-terse|terse-version|bandwidth-log|warnings-fatal|idle-prof|max-jobs|debug"
+    "|alloc-size|aux-path|status-interval)(=.*)?"
+)
+"""Options of a command and not of a job. None changes the I/O."""
+
+
 class _Reader:
     def __init__(self, variables: Mapping[str, str]) -> None:
-        self._variables = variables
+        self._variables = dict(variables)
         self.problems: list[Problem] = []
+        self.is_script = False
 
     def read(self, path: Path) -> tuple[FioJob, ...]:
         common: dict[str, FioOption] = {}
@@ -118,34 +147,84 @@ class _Reader:
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise Misuse(f"{path} cannot be read: {why}", remedy="check the path") from error
-        for number, raw in enumerate(text.split("\n"), start=1):
-            line = _COMMENT.split(raw)[0].strip()
+        rows = text.split("\n")
+        self.is_script = bool(_SHELL.match(rows[0]) or any(_COMMAND.match(row.strip()) for row in rows))
+        lines = ((number, _COMMENT.split(row)[0].strip()) for number, row in enumerate(rows, start=1))
+        for number, line in self._commands(path, rows) if self.is_script else filter(lambda each: each[1], lines):
             if not line:
-                continue
-            if line.startswith("["):
+                common, section = {}, "global"
+            elif line.startswith("["):
                 # sscanf("[%255[^\n]]") takes the line up to its end, less the last character.
                 section = line[1:].rstrip().removesuffix("]")
                 if not section.startswith("global"):
-                    jobs.append(FioJob(printable(section), str(path), number, dict(common)))
-                continue
-            option = self._option(path, number, line)
-            if not section:
-                self.problems.append(option.problem("outside of a section", "write [global] above it"))
-            elif section.startswith("global"):
-                common[option.name] = option
+                    jobs.append(FioJob(printable(section), str(path), number, common))
+            elif section and not section.startswith("global"):
+                jobs[-1] = replace(jobs[-1], options=_with(jobs[-1].options, self._option(path, number, line)))
             else:
-                jobs[-1] = replace(jobs[-1], options={**jobs[-1].options, option.name: option})
+                common = _with(common, self._option(path, number, line, outside=not section))
         return tuple(jobs)
 
-    def _option(self, path: Path, number: int, line: str) -> FioOption:
+    def _commands(self, path: Path, rows: Sequence[str]) -> Iterator[tuple[int, str]]:
+        """The fio commands of a script as lines of a job file, "" before each; those not executed once are refused.
+
+        fio takes what stands before the first --name as options of all jobs.
+        """
+        depth, inside, count, begun = 0, False, 0, 0
+        for number, row in enumerate(rows, start=1):
+            line = row.strip()
+            begins = None if inside else _COMMAND.match(line)
+            if (begins and depth) or (not begins and not inside and _NOT_FIRST.match(line)):
+                what = "a fio command in a loop, in a condition or behind another one: scripts are not executed"
+                remedy = "write it in a line of its own, with its values"
+                self.problems.append(Problem(str(path), number, 1, what, remedy))
+            elif begins:
+                count += 1
+                yield number, ""
+            elif not depth and (assigned := _ASSIGNMENT.fullmatch(line)):
+                self._variables[assigned[1]] = assigned[3]
+            inside = inside or bool(begins and not depth)
+            for option in self._words(path, number, line[begins.end() :] if begins else line) if inside else ():
+                name, _, section = option.partition("=")
+                yield number, f"[{section}]" if name == "name" else option
+                if name == "name" and begun < count and not section.startswith("global"):
+                    # The first job of a later command waits for those of the commands before it.
+                    yield from ((number, "stonewall"),) if count > 1 else ()
+                    begun = count
+            inside = inside and line.endswith("\\")
+            depth = max(0, depth + bool(_OPENS.match(line)) - bool(_CLOSES.search(line)))
+
+    def _words(self, path: Path, number: int, line: str) -> list[str]:
+        """The options in a line of a command, up to a pipe or a redirection."""
+        options: list[str] = []
+        try:
+            words = shlex.split(line.removesuffix("\\"), comments=True)
+        except ValueError as error:
+            self.problems.append(
+                Problem(str(path), number, 1, f"{error} in this line", "write the command in one line")
+            )
+            return []
+        for word in takewhile(lambda word: not _ENDS.fullmatch(word), words):
+            if word.startswith("-"):
+                options.append(word.lstrip("-"))
+            elif options and "=" not in options[-1]:
+                options[-1] += f"={word}"
+            else:
+                remedy = "write each command in lines of its own, and draft job files by themselves"
+                self.problems.append(Problem(str(path), number, 1, f"{printable(word)} is no option of fio", remedy))
+        return [option for option in options if not _OF_COMMANDS.fullmatch(option)]
+
+    def _option(self, path: Path, number: int, line: str, *, outside: bool = False) -> FioOption:
         name, _, value = (printable(part).strip() for part in line.partition("="))
         option = self._expand(FioOption(ALIASES.get(name, name), value, str(path), number))
         if name.startswith("include "):
             self.problems.append(option.problem("included files are not read", "write their options in its place"))
+        if outside:
+            self.problems.append(option.problem("outside of a section", "write [global] above it"))
         return option
 
     def _expand(self, option: FioOption) -> FioOption:
-        for name in _VARIABLE.findall(option.value):
+        variable = _SHELL_VARIABLE if self.is_script else _VARIABLE
+        for name in variable.findall(option.value):
             if not self._variables.get(name):
                 # fio puts the empty string there.
                 self.problems.append(option.problem(f"${{{name}}} is not set", f"{name}=VALUE blklab draft ..."))
@@ -153,15 +232,24 @@ class _Reader:
             if word != "pagesize":
                 message = f"${word} is of the machine that runs fio"
                 self.problems.append(option.problem(message, "write the number that it has there"))
-        value = _VARIABLE.sub(lambda name: self._variables.get(name[1], ""), option.value)
+        value = variable.sub(lambda name: self._variables.get(name[1], ""), option.value)
+        if self.is_script and re.search("[$`*]", value):
+            self.problems.append(option.problem("the shell makes its value", "write the value"))
         return replace(option, value=_KEYWORD.sub(_PAGE, value))
+
+
+def _with(options: Mapping[str, FioOption], option: FioOption) -> dict[str, FioOption]:
+    """Of a name the last one counts, but fio adds each filename, and those of global sections too (``dup_files``)."""
+    if option.name == "filename" and option.name in options:
+        option = replace(option, value=f"{options[option.name].value}:{option.value}")
+    return {**options, option.name: option}
 
 
 _REMEDY = "write it with fio --output-format=json --output=FILE JOB.fio"
 
 
 def reported_iops(path: Path) -> dict[str, float]:
-    """Reads and writes a second of each job, by its name; of clones their sum. Raises Misuse."""
+    """I/Os a second of each job, by its name; of clones their sum. Raises Misuse."""
     try:
         text = read_regular(path, LIMIT).decode("utf-8", "replace")
         # fio writes warnings in front of the document.
@@ -175,7 +263,8 @@ def reported_iops(path: Path) -> dict[str, float]:
         raise Misuse(f'{path} has no list "jobs": it is no output of fio', remedy=_REMEDY)
     totals: dict[str, float] = {}
     for job in jobs:
-        sides = (job.get(side) for side in ("read", "write"))
+        # With unified_rw_reporting=mixed there is their sum alone, with both there is that too.
+        sides = (job.get(side) for side in (("mixed",) if "mixed" in job else ("read", "write", "trim")))
         rates = [side.get("iops") for side in sides if isinstance(side, dict)]
         total = sum(float(rate) for rate in rates if isinstance(rate, int | float) and rate > 0)
         name = str(job.get("jobname", ""))

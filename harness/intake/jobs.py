@@ -1,60 +1,77 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """fio jobs as roles of a scenario: which options carry over, which change nothing here, and which are refused."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from harness.intake.documents import accepts, choices
 from harness.intake.jobfile import FioJob, FioOption, fio_flag, fio_integer, fio_size, fio_time
 from harness.intake.snapshot import SECTOR, slug
 from harness.scenario import schema
-from harness.scenario.model import MIXED, PERCENT, READS, mean_size, of_split
+from harness.scenario.model import MIXED, READS, mean_size, of_split
 from lab.base.errors import InputErrors, Problem
-from lab.yaml.fields import Field
 
 T = TypeVar("T")
 
 _RANDOM = {"randread", "randwrite", "randrw"}
-_SYNCHRONOUS = {"psync", "sync"}
 _REMEDY = "leave it out of the draft with --without {}"
 _HARMLESS_WORDS = """
-name description group_reporting thread threads time_based runtime ramp_time randrepeat randseed allrandrepeat
-gtod_reduce disable_lat disable_clat disable_slat disable_bw clat_percentiles lat_percentiles slat_percentiles
-percentile_list write_bw_log write_lat_log write_iops_log write_hist_log log_avg_msec log_offset log_hist_msec
-create_serialize create_fsync create_on_open create_only pre_read unlink unlink_each_loop file_append loops
-number_ios io_size io_limit invalidate stonewall new_group exitall exit_what exitall_on_error end_fsync
-fsync_on_close per_job_logs unified_rw_reporting eta_interval status_interval significant_figures overwrite
-fallocate allow_file_create allow_mounted_write openfiles nice rwmixwrite norandommap numjobs fill_device
-filesize random_generator refill_buffers scramble_buffers error_dump kb_base
+name description group_reporting threads? time_based runtime ramp_time randrepeat randseed allrandrepeat gtod_reduce
+disable_.+ disk_util stats .+_percentiles percentile_list write_(bw|lat|iops|hist)_log write_iolog log_.+ .+avgtime
+create_.+ allow_.+ pre_read unlink(_each_loop)? file_append loops number_ios io_size io_limit invalidate stonewall
+new_group exit_?(all|what).* end_fsync fsync_on_close per_job_logs unified_rw_reporting eta_interval status_interval
+significant_figures overwrite openfiles nice rwmixwrite norandommap numjobs fill_device filesize clocksource
+error_dump kb_base unit_base uid gid job_start_clock_id
 """
-_HARMLESS = frozenset(_HARMLESS_WORDS.split())
+_HARMLESS = re.compile("|".join(_HARMLESS_WORDS.split()))
 """Options of the output, of files, of the amount of I/O (a window ends by time), and those that are read elsewhere."""
-_CHANGING = frozenset({"refill_buffers", "scramble_buffers", "random_generator", "fallocate"})
-"""Of these, those that change data or offsets: a draft says that they are left out."""
-_PLACEMENT = frozenset({"cpumask", "cpus_allowed", "cpus_allowed_policy", "numa_cpu_nodes", "numa_mem_policy"})
+_LEAVE = "leave this job out: a role reads or writes blocks"
+_NO_BLOCKS = """
+cpuio null exec falloc ftruncate filecreate filestat filedelete dircreate dirstat dirdelete e4defrag
+net netsplice rdma rbd rados gfapi gfapi_async nfs http libhdfs nbd libiscsi dev-dax libpmem libpmem2 mtd
+"""
+_ENGINES = {
+    **dict.fromkeys(_NO_BLOCKS.split(), ("does no I/O to a block device", _LEAVE)),
+    **dict.fromkeys(("vsync", "pvsync", "pvsync2", "splice"), ("is none of a role's", "write ioengine=psync")),
+    "mmap": ("does its I/O by page faults", "write ioengine=psync and direct=0, which use the page cache too"),
+    "sg": ("sends SCSI commands", "write ioengine=libaio and the block device of that disk"),
+    "io_uring_cmd": ("sends NVMe commands", "write ioengine=io_uring and the block device of that namespace"),
+}
+"""Why a role does not have an engine of fio, and what would change that."""
+_NOTED = {
+    **dict.fromkeys(("refill_buffers", "scramble_buffers"), "is left out: a role has no such option"),
+    **dict.fromkeys(("random_generator", "fallocate"), "is left out: a role has no such option"),
+    **dict.fromkeys(("cpumask", "cpus_allowed", "cpus_allowed_policy"), "has no effect: the guest has one CPU"),
+    **dict.fromkeys(("numa_cpu_nodes", "numa_mem_policy"), "has no effect: the guest has one CPU"),
+}
+"""Options that a draft says to leave out."""
 _ONLY_RANDOM = frozenset({"random_distribution"})
-_PASSED = ("rwmixread", "fsync", "fdatasync", "prioclass", "prio")
+_USUAL = {"random_distribution": "random", "rate_process": "linear"}
+_TIMES = ("thinktime", "thinktime_spin")
+_PASSED = ("rwmixread", "fsync", "fdatasync", "prioclass", "prio", "force_async")
 
 
 @dataclass(frozen=True)
 class DraftJob:
-    """A job as a role without its disk. ``key`` is the device or the folder that its file is on, ``file`` the file.
+    """A job as a role without its disks. ``keys`` are the devices, or the folder, that its ``files`` are on.
 
-    ``shares_file``: clones and other jobs of that file use it together. ``label`` is what fio calls it in its output.
-    ``pre_read``: its file is read into the page cache first. ``size`` and ``offset`` are in bytes, None where the file
-    has none.
-    ``thinktime`` and ``runtime`` are in ns.
+    Of a job with several files ``iodepth``, ``size`` and the paces are the part of each.
+    ``shares_file``: its clones and other jobs of that file use it together. ``label`` is what fio calls it in its
+    output. ``pre_read``: its file is read into the page cache first. ``size`` and ``offset`` are in bytes, None where
+    the file has none.
+    ``startdelay`` and ``runtime`` are in ns, ``times`` of the options in it too.
     ``stage`` counts the stonewalls before it, or is later than that of the job that it waits for.
     """
 
     role: str
     label: str
-    line: str
-    key: str
-    file: str
-    clones: int
+    source: FioJob
+    keys: tuple[str, ...]
+    files: tuple[str, ...]
+    numjobs: int
     stage: int
     rw: str
     bs: int
@@ -65,15 +82,20 @@ class DraftJob:
     offset: int | None = None
     rate: int | None = None
     rate_iops: int | None = None
-    thinktime: int | None = None
+    startdelay: int = 0
     runtime: int | None = None
     shares_file: bool = False
     pre_read: bool = False
+    times: Mapping[str, int] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    @property
+    def line(self) -> str:
+        return f"{self.source.path}:{self.source.line}"
 
-def draft_jobs(jobs: tuple[FioJob, ...], without: Collection[str] = ()) -> tuple[DraftJob, ...]:
+
+def draft_jobs(jobs: Sequence[FioJob], without: Collection[str] = ()) -> tuple[DraftJob, ...]:
     """All jobs. Options named in ``without`` are ignored, with a note. Raises InputErrors with all that is refused."""
     problems: list[Problem] = []
     drafts: list[DraftJob] = []
@@ -88,8 +110,12 @@ def draft_jobs(jobs: tuple[FioJob, ...], without: Collection[str] = ()) -> tuple
     return tuple(drafts)
 
 
+def _microseconds(text: str) -> int:
+    return fio_time(text, "us")
+
+
 def _free(name: str, drafts: Collection[DraftJob]) -> str:
-    """A role's name that no job has yet; room is left for the number of a clone."""
+    """A role's name that no job has yet; room is left for a number."""
     name = name[:30]
     names = {draft.role for draft in drafts} | {*schema.LOAD_KEYS}
     return next(each for each in (name, *(f"{name}-{number}" for number in range(2, 1000))) if each not in names)
@@ -97,6 +123,7 @@ def _free(name: str, drafts: Collection[DraftJob]) -> str:
 
 class _JobReader:
     def __init__(self, job: FioJob, without: Collection[str]) -> None:
+        without = {*without, *job.left}
         self._job = job
         self._left = [option for option in job.options.values() if option.name in without]
         self._options = {name: option for name, option in job.options.items() if name not in without}
@@ -111,13 +138,9 @@ class _JobReader:
         option = self._take(name)
         return option is not None and self._value(option, fio_flag, False)
 
-    def _choice(self, name: str, field: Field, default: str, remedy: str) -> str:
-        """The value of an option that is one of the field's."""
+    def _text(self, name: str, default: str) -> str:
         option = self._take(name)
-        if option is None or accepts(field, option.value):
-            return option.value if option else default
-        self._refuse(option, f"{option.value} is not among {', '.join(choices(field))}", remedy)
-        return default
+        return option.value if option else default
 
     def _refuse(self, option: FioOption, reason: str, remedy: str = "") -> None:
         self.problems.append(option.problem(reason, remedy or _REMEDY.format(option.name)))
@@ -144,10 +167,11 @@ class _JobReader:
         return 1 + max(awaited, default=stage)
 
     def read(self, role: str, stage: int) -> DraftJob:
-        rw = self._choice("rw", schema.RW, "read", "write another rw")
+        rw = self._text("rw", "read")
         direct, buffered = self.is_set("direct"), self._options.get("buffered")
         direct = direct if buffered is None else not self.is_set("buffered")
-        split, pre_read = self._split(rw), not direct and self.is_set("pre_read")
+        option = self._take("bssplit")
+        split, pre_read = self._side(option, rw) if option else "", not direct and self.is_set("pre_read")
         options = dict(self._role_options(rw)) | ({"bssplit": split} if split else {})
         if split and rw in _RANDOM:
             options["norandommap"] = True
@@ -156,83 +180,86 @@ class _JobReader:
         if pre_read and "size" not in self._options:
             self._refuse(self._options["pre_read"], "the page cache does not take a whole device", "write size=64m")
         engine, depth, notes = self._engine(direct=direct)
-        key, file = self._file()
-        notes += [f"{option.location}: {option.name}={option.value} is left out" for option in self._left]
-        changing = [option for name, option in self._options.items() if name in _CHANGING]
-        notes += [f"{option.location}: {option.name} is left out: a role has no such option" for option in changing]
-        placement = [option for name, option in self._options.items() if name in _PLACEMENT]
-        notes += [f"{option.location}: {option.name} has no effect: the guest has one CPU" for option in placement]
+        keys, files = self._files()
+        parts = len(files)
+        if depth < parts:
+            why = f"{parts} files in turn share {depth} in flight, and a role has its own on each disk"
+            self._refuse(self._options["filename"], why, f"write iodepth={parts} or more, or a job for each file")
+        elif parts > 1:
+            notes.append(f"{self._job.options['filename'].location}: iodepth={depth}: {depth // parts} on each file")
+        rate, rate_iops = (self._of_side("rate", rw, fio_size), self._of_side("rate_iops", rw, fio_integer))
+        size = self._number("size", fio_size, self._number("filesize", fio_size))
+        for option in self._left:
+            why = self._job.left.get(option.name, "")
+            notes.append(f"{option.location}: {option.name}={option.value} is left out{why}")
+        notes += [
+            f"{option.location}: {name} {_NOTED[name]}" for name, option in self._options.items() if name in _NOTED
+        ]
         label = self._options.get("name")
         job = DraftJob(
             role=role,
             label=label.value if label else self._job.name,
-            line=f"{self._job.path}:{self._job.line}",
-            key=key,
-            file=file,
+            source=self._job,
+            keys=keys,
+            files=files,
             shares_file="filename" in self._options,
             pre_read=pre_read,
-            clones=self._clones(),
+            numjobs=self._number("numjobs", fio_integer, 1) or 1,
             stage=stage,
             rw=rw,
             bs=self._bs(rw, split),
-            iodepth=depth,
+            iodepth=max(1, depth // parts),
             ioengine=engine,
             direct=direct,
-            size=self._number("size", fio_size, self._number("filesize", fio_size)),
+            size=size if size is None or parts == 1 else size // parts // SECTOR * SECTOR,
             offset=self._number("offset", fio_size),
-            rate=self._of_side("rate", rw, fio_size),
-            rate_iops=self._of_side("rate_iops", rw, fio_integer),
-            thinktime=self._number("thinktime", lambda text: fio_time(text, "us")),
+            rate=rate and -(-rate // parts),
+            rate_iops=rate_iops and -(-rate_iops // parts),
+            times={name: time * parts for name in _TIMES if (time := self._number(name, _microseconds))},
+            startdelay=self._number("startdelay", fio_time) or 0,
             runtime=self._number("runtime", lambda text: fio_time(text, "s")),
             options=options,
         )
         self._check_rest()
-        return replace(job, notes=tuple(notes))
+        return replace(job, notes=(*self._job.notes, *notes))
 
     def _engine(self, *, direct: bool) -> tuple[str, int, list[str]]:
         """Engine and depth as they take effect, and notes where that is less than the job asks for."""
-        engine = self._choice("ioengine", schema.IOENGINE, "psync", "write the nearest of them")
+        engine = self._text("ioengine", "psync")
+        if engine in _ENGINES:
+            why, remedy = _ENGINES[engine]
+            self._refuse(self._options["ioengine"], f"{engine} {why}", remedy)
         depth = max(1, self._number("iodepth", fio_integer, 1) or 1)
-        if engine not in _SYNCHRONOUS and (direct or engine != "libaio"):
+        if engine not in schema.ONE_IN_FLIGHT and (direct or engine != "libaio"):
             return engine, depth, []
-        what = engine if engine in _SYNCHRONOUS else "buffered libaio"
+        what = engine if engine in schema.ONE_IN_FLIGHT else "buffered libaio"
         return engine, 1, [f"{self._options['iodepth'].location}: {what} has one in flight"] if depth > 1 else []
 
-    def _file(self) -> tuple[str, str]:
-        """What the job's file is on: the device itself, else the folder; and the file."""
-        filename, directory = self._take("filename"), self._take("directory")
-        files = self._take("nrfiles")
-        several = files if files is not None and self._value(files, fio_integer, 1) != 1 else None
-        for option in (several, filename if filename and ":" in filename.value else None):
-            if option:
-                self._refuse(option, "several files of one job share its iodepth", "write a job for each file")
-        name = filename.value if filename else self._job.name
-        if name.startswith("/dev/"):
-            return name, name
-        path = PurePosixPath(directory.value if directory else ".") / name
-        return str(path.parent), str(path)
-
-    def _clones(self) -> int:
-        count = self._number("numjobs", fio_integer, 1) or 1
-        if count > schema.MOST_ROLES:
-            self._refuse(self._options["numjobs"], f"a load has at most {schema.MOST_ROLES} roles", "reduce numjobs")
-        return count
+    def _files(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What the job's files are on: the devices themselves, else the folder; and the files."""
+        filename, directory, count = (self._take(name) for name in ("filename", "directory", "nrfiles"))
+        split = re.split(r"(?<!\\):", filename.value if filename else self._job.name)
+        names = tuple(dict.fromkeys(name.replace("\\:", ":") for name in split if name))
+        if names and all(name.startswith("/dev/") for name in names):
+            return names, names
+        # fio ignores nrfiles where files are named.
+        several = (filename if len(names) > 1 else None) if filename else count
+        if several and (several is filename or self._value(several, fio_integer, 1) != 1):
+            self._refuse(several, "several files of one job share its iodepth", "write a job for each file")
+        path = PurePosixPath(directory.value if directory else ".") / (names[0] if names else self._job.name)
+        return (str(path.parent),), (str(path),)
 
     def _bs(self, rw: str, split: str) -> int:
         option, ranged = self._take("bs"), self._take("bsrange")
-        if split:
-            return mean_size(of_split(split))
+        with suppress(ValueError):
+            if split:
+                return mean_size(of_split(split))
         if ranged is not None:
             low, _, high = ranged.value.partition("-")
             if low != high:
                 self._refuse(ranged, "a role has one size of requests", "write bs=4k")
             return self._value(replace(ranged, value=low), fio_size, 4096)
-        if option is None:
-            return 4096
-        size = self._value(replace(option, value=self._side(option, rw) or "4k"), fio_size, 4096)
-        if size % SECTOR or not SECTOR <= size <= 1 << 26:
-            self._refuse(option, f"{size} bytes are no multiple of 512 up to 64 MiB", "write another bs")
-        return size
+        return self._value(replace(option, value=self._side(option, rw) or "4k"), fio_size, 4096) if option else 4096
 
     def _side(self, option: FioOption, rw: str) -> str:
         """The value for the direction of the job, of one for each of reads, writes and trims."""
@@ -257,46 +284,27 @@ class _JobReader:
         if mix is not None and rw in MIXED and "rwmixread" not in self._options:
             yield "rwmixread", 100 - self._value(mix, fio_integer, 50)
         engine = self._options.get("ioengine")
-        flags = ("overwrite", "zero_buffers", *(schema.ONLY_IO_URING if engine and engine.value == "io_uring" else ()))
+        flags = ("overwrite", "zero_buffers", *(schema.URING_FLAGS if engine and engine.value == "io_uring" else ()))
         for name in filter(self.is_set, flags):
-            if rw not in READS or name in schema.ONLY_IO_URING:
+            if rw not in READS or name in schema.URING_FLAGS:
                 yield name, True
         if rw in _RANDOM and self.is_set("norandommap"):
             yield "norandommap", True
-        spread = self._take("random_distribution") if rw in _RANDOM else None
-        if spread and not accepts(schema.OPTIONS["random_distribution"].field, spread.value):
-            self._refuse(spread, f"{spread.value} is none that a role has")
-        elif spread and spread.value != "random":
-            yield "random_distribution", spread.value
+        for name, usual in _USUAL.items():
+            text = self._text(name, usual)
+            if text != usual and (rw in _RANDOM or name not in _ONLY_RANDOM):
+                yield name, text
         verify = self._take("verify")
-        if verify is None or verify.value in ("", "0", "null"):
-            return
-        if rw in READS:
-            self._refuse(verify, "it reads back what another job wrote, and each load runs by itself")
-        elif not accepts(schema.OPTIONS["verify"].field, verify.value):
-            self._refuse(verify, f"{verify.value} is none of a role's checksums", "write verify=crc32c")
-        else:
+        if verify and verify.value not in ("", "0", "null"):
+            if rw in READS:
+                self._refuse(verify, "it reads back what another job wrote, and each load runs by itself")
             yield "verify", verify.value
-
-    def _split(self, rw: str) -> str:
-        option = self._take("bssplit")
-        if option is None:
-            return ""
-        text = self._side(option, rw)
-        sizes = of_split(text) if accepts(schema.OPTIONS["bssplit"].field, text) else {}
-        if sum(sizes.values()) == PERCENT and not any(size % SECTOR for size in sizes):
-            return text
-        self._refuse(option, "no sizes in sectors whose shares add up to 100", "write bssplit=4k/60:64k/40")
-        return ""
 
     def _check_rest(self) -> None:
         """Refuse what is left and may change what is measured."""
         base = self._options.get("kb_base")
         if base is not None and base.value != "1024":
             self._refuse(base, f"sizes in powers of 1000 (kb_base={base.value})", "write kb_base=1024 and its sizes")
-        delay = self._take("startdelay")
-        if delay is not None and self._value(delay, fio_time, 0):
-            self._refuse(delay, "the roles of a load start together")
         for name, option in self._options.items():
-            if name not in self._used and name not in _PLACEMENT and name not in _HARMLESS and name not in _ONLY_RANDOM:
+            if name not in self._used and name not in _NOTED and not _HARMLESS.fullmatch(name):
                 self._refuse(option, "the draft has nothing that does the same")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The fio job of a 0-day performance report: its parameters, as a table or as ``key: value`` lines.
+"""The fio job of a 0-day performance report: its parameters, as a table or as ``key: value`` lines, and its commit.
 
 What they mean to fio is by setup/fio-setup-basic of lkp-tests (4f8edfb3de94).
 """
@@ -7,13 +7,16 @@ What they mean to fio is by setup/fio-setup-basic of lkp-tests (4f8edfb3de94).
 import email
 import re
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from dataclasses import replace
+from itertools import chain, pairwise
 from pathlib import Path
 
+from harness.intake.documents import accepts
 from harness.intake.jobfile import FioJob, FioOption, fio_size
 from lab.base.errors import Misuse
 from lab.base.reading import read_regular
 from lab.base.units import printable
+from lab.topology.fields import FS_TYPE
 
 _MOST_BYTES = 8 << 20
 _LONGEST = 200
@@ -26,14 +29,19 @@ _FLAGS = {"direct": "direct", "time_based": "tb"}
 """Parameters that are flags of fio, with the word that lkp-tests has for "yes"."""
 _DEFAULTS = {"bs": "4k", "ioengine": "sync", "iodepth": "32", "rw": "write", "runtime": "300"}
 _TEST = "fio-basic"
+_OWN_TEST = re.compile(r"(?:in )?testcase: ([\w-]+)")
+_COMMIT = re.compile(r"commit: ([0-9a-f]{12,40})\b")
+_TREE = re.compile(r"https?://\S+/([\w.-]{1,40})\.git\b")
+_ON_FILES = 256 << 20
+"""Bytes of files that a guest keeps in its memory."""
 _SUPPLIED = {"disk", "nr_task", "test_size", "testcase"}
 _REMEDY = "give the report itself: a line such as bs/disk/fs/ioengine/nr_task/rw/testcase: over its values"
 
 Parameters = Mapping[str, FioOption]
 
 
-def read_report(path: Path) -> tuple[FioJob, frozenset[str]]:
-    """The job of the first fio test in a mail, and its options that no job of fio has. Raises Misuse."""
+def read_report(path: Path) -> FioJob:
+    """The job of the fio test that a mail is about. Raises Misuse."""
     try:
         lines = [_QUOTED.sub("", line).rstrip() for line in _text(read_regular(path, _MOST_BYTES)).split("\n")]
     except OSError as error:
@@ -46,7 +54,15 @@ def read_report(path: Path) -> tuple[FioJob, frozenset[str]]:
         others = sorted({_value(block, "testcase") for block in blocks} - {"", _TEST})
         what = f"its tests are {', '.join(others)[:_LONGEST]}" if others else "it has no table of parameters"
         raise Misuse(f"{path} is no report of {_TEST}: {what}", remedy=_REMEDY)
-    return _job(tests[0], str(path))
+    named = (match[1] for line in lines if (match := _OWN_TEST.fullmatch(line)))
+    own = next(chain(named, (_value(block, "testcase") for block in blocks)), "")
+    if own not in ("", _TEST):
+        where = f"its {_TEST} at line {tests[0]['rw'].line} is of another table"
+        raise Misuse(f"{path} is a report of {own}: {where}", remedy="to draft that, give a file with that table alone")
+    pairs = ((_COMMIT.match(line), _TREE.search(below)) for line, below in pairwise(lines))
+    commits = [(commit[1], tree[1]) for commit, tree in pairs if commit and tree]
+    how = (f"the commit is of {tree}: --kernel tree:CLONE@{sha} --base tree:CLONE@{sha}~1" for sha, tree in commits[:1])
+    return replace(_job(tests[0], str(path)), notes=tuple(how))
 
 
 def _text(data: bytes) -> str:
@@ -93,7 +109,7 @@ def _lists(lines: list[str], path: str) -> Iterator[Parameters]:
         yield block
 
 
-def _job(block: Parameters, path: str) -> tuple[FioJob, frozenset[str]]:
+def _job(block: Parameters, path: str) -> FioJob:
     line = block["rw"].line
     options = {name: FioOption(name, value, path, line) for name, value in _DEFAULTS.items()}
     options |= {name: block[name] for name in _SAME if name in block}
@@ -102,26 +118,28 @@ def _job(block: Parameters, path: str) -> tuple[FioJob, frozenset[str]]:
             value = str(int(block[name].value in (yes, "1", "true")))
             options[name] = _option(name, value, path, block[name].line)
     disk = re.sub(r"\W", "", _value(block, "disk")) or "disk"
-    options["filename"] = FioOption("filename", f"/dev/{disk}", path, line)
-    left = {name: option for name, option in block.items() if name not in {*options, *_SUPPLIED}}
-    options |= left
+    filesystem = _value(block, "fs") if accepts(FS_TYPE, _value(block, "fs")) else ""
+    name, place = ("directory", f"/fs/{disk}") if filesystem else ("filename", f"/dev/{disk}")
+    options[name] = FioOption(name, place, path, line)
+    supplied = {*options, *_SUPPLIED, *(("fs",) if filesystem else ())}
+    left = {name: "" for name in block if name not in supplied}
     tasks = re.fullmatch(r"([1-9]\d{0,5})t?", _value(block, "nr_task") or "1")
     if tasks:
         options["numjobs"] = FioOption("numjobs", tasks[1], path, line)
-    if "test_size" in block:
-        options |= _size(block["test_size"], int(tasks[1]) if tasks else 0)
+    count, total = int(tasks[1]) if tasks else 1, _size(block["test_size"]) if "test_size" in block else 0
+    kept = min(total or _ON_FILES, _ON_FILES) if filesystem else total if tasks else 0
+    if kept:
+        options["size"] = FioOption("size", str(kept // count // 4096 * 4096), path, line)
+    if total != kept and "test_size" in block:
+        left["test_size"] = f": a guest keeps {kept >> 20} MiB of files in its memory" if kept else ""
     if not tasks:
-        left |= {name: block[name] for name in ("nr_task", "test_size") if name in block}
-        options |= {"nr_task": block["nr_task"]}
-    return FioJob(_TEST, path, line, options), frozenset(left)
+        left["nr_task"] = ""
+    options |= {name: block[name] for name in left}
+    return FioJob(_TEST, path, line, options, left, filesystem)
 
 
-def _size(total: FioOption, tasks: int) -> Parameters:
-    """What each task has of the size of all; as written where their number is a share of the machine's CPUs."""
-    if not tasks:
-        return {"test_size": total}
+def _size(total: FioOption) -> int:
     try:
-        size = fio_size(total.value) // tasks
+        return fio_size(total.value)
     except ValueError as error:
         raise Misuse(f"{total.location}: test_size: {error}", remedy="write a size such as 128G") from error
-    return {"size": FioOption("size", str(size - size % 4096), total.path, total.line)}

@@ -2,7 +2,7 @@
 """By how much a draft must be slower than the machine, so that the CPU of a guest does not set its figures."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 
 from harness import fitted
@@ -17,30 +17,21 @@ _MARGIN = 0.5
 """Part of the time that the idle guard leaves to the CPU which a draft plans to use."""
 
 
-@dataclass(frozen=True)
-class Demand:
-    """What a load asks of the guest's CPU at the topology's own scale: ``busy`` is 1 for all of its time."""
-
-    load: str
-    iops: float
-    busy: float
-
-    @property
-    def factor(self) -> int:
-        """The whole factor by which rates must be lower and times longer; 1 where the guest keeps up."""
-        return max(1, ceil(self.busy / ((1 - fitted.LEAST_IDLE) * _MARGIN)))
+def factor(busy: float) -> int:
+    """The whole factor by which rates must be lower and times longer; 1 where the guest keeps up."""
+    return max(1, ceil(busy / ((1 - fitted.LEAST_IDLE) * _MARGIN)))
 
 
-def demands(arm: Arm, loads: Iterable[Load]) -> Iterator[Demand]:
-    """Of each load, with every role at what the topology allows it. Raises Misuse where nothing limits a role."""
+def demands(arm: Arm, loads: Iterable[Load]) -> Iterator[tuple[float, float, str]]:
+    """The time of the guest's CPU that each load asks for, 1 for all of it, its IOPS, and its name.
+
+    Every role has what the topology at its own scale allows it. Raises Misuse where nothing limits a role.
+    """
     for load in loads:
         rates = expected_rates(arm, load)
-        iops = busy = 0.0
-        for role in filter(waits, load.roles.values()):
-            requests = rates[role.name] / role.bs
-            iops += requests
-            busy += requests * cpu_seconds(arm.topology, role)
-        yield Demand(load.name, iops, busy)
+        roles = [(rates[role.name] / role.bs, role) for role in load.roles.values() if waits(role)]
+        busy = sum(iops * cpu_seconds(arm.topology, role) for iops, role in roles)
+        yield busy, sum(iops for iops, _ in roles), load.name
 
 
 def expected_rates(arm: Arm, load: Load) -> dict[str, float]:
@@ -51,7 +42,7 @@ def expected_rates(arm: Arm, load: Load) -> dict[str, float]:
     # A buffered random read that misses the page cache waits for the disk like a direct one.
     waiting = {name: replace(role, direct=role.direct or waits(role)) for name, role in load.roles.items()}
     rates = allowed(arm.topology, replace(load, roles=waiting), arm.queue).rates
-    return {name: min(rates[name], len(role.disks) * role.pace * role.bs) for name, role in load.roles.items()}
+    return {name: min(rates[name], role.jobs * role.pace * role.bs) for name, role in load.roles.items()}
 
 
 def waits(role: Role) -> bool:

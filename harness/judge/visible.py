@@ -61,7 +61,7 @@ def cannot_show(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> str:
 
 
 def _took_turns(scenario: Scenario, operand: Operand, figures: Figures) -> str:
-    count = jobs(scenario.loads[operand.key[0]])
+    count = scenario.loads[operand.key[0]].jobs
     if count == 1 or _idle(operand, figures) >= fitted.LEAST_IDLE or not scenario.timing.counts_instructions:
         return ""
     turns = f"{count} jobs took turns on a busy CPU: what they execute is counted"
@@ -123,10 +123,6 @@ def _speed_operands(figures: Sequence[Operand]) -> list[Operand]:
     return [operand for operand, rests_on in zip(figures, bases, strict=True) if rests_on in (Basis.TIME, Basis.COUNT)]
 
 
-def jobs(load: Load) -> int:
-    return sum(len(role.disks) for role in load.roles.values())
-
-
 def reached(load: Load, role: Role, figures: Figures) -> float | None:
     """The share of a buffered role's bytes that its device moved from ramp to window's end; None where not known."""
     counted = [figures.get((load.name, role.name, f"{where}.sectors")) for where in ("disk", "members")]
@@ -153,7 +149,7 @@ def _waiting(scenario: Scenario, cells: Sequence[CellResult]) -> str:
         (idle, cell.arm, load)
         for cell in cells
         for load in scenario.loads.values()
-        if jobs(load) > 1 and (idle := cell.figures.get((load.name, GUEST, IDLE), inf)) < fitted.LEAST_IDLE
+        if load.jobs > 1 and (idle := cell.figures.get((load.name, GUEST, IDLE), inf)) < fitted.LEAST_IDLE
     ]
     if not busy or not scenario.timing.counts_instructions:
         return ""
@@ -162,7 +158,7 @@ def _waiting(scenario: Scenario, cells: Sequence[CellResult]) -> str:
     counted = "blklab sharing counts them" if several else "machine: {cpus: N} and blklab sharing count them"
     return (
         f"time that parallel jobs wait for locks and cache lines ({counted}): in {arm}, {load.name} the CPU was"
-        f" {1 - idle:.0%} busy, and {jobs(load)} jobs took turns"
+        f" {1 - idle:.0%} busy, and {load.jobs} jobs took turns"
     )
 
 

@@ -94,7 +94,7 @@ def _cost(arm: Arm, load: Load) -> LoadCost:
     )
     each = [cpu_seconds(topology, role) for role in roles]
     try:
-        bounds = [min(arm_bound(arm, load, role.name, "iops"), len(role.disks) * role.pace) for role in roles]
+        bounds = [min(arm_bound(arm, load, role.name, "iops"), role.jobs * role.pace) for role in roles]
     except Misuse:
         return LoadCost(arm.name, load.name, window, ramp, 1.0, 1 / max(each), bounded=False, steps=steps)
     busy = sum(bound * seconds for bound, seconds in zip(bounds, each, strict=True))
@@ -104,7 +104,7 @@ def _cost(arm: Arm, load: Load) -> LoadCost:
 
 def cpu_seconds(topology: Topology, role: Role) -> float:
     """What one I/O of the role takes of the guest's CPU at most, on the disk where it takes most."""
-    alone = role.iodepth * len(role.disks) == 1
+    alone = role.depth * len(role.disks) == 1
     rows = [(CPU_COSTS[topology.driver(disk)], _pieces(topology, disk, role.bs)) for disk in role.disks]
     costs = ((cost.alone if alone else cost.queued) * pieces + cost.kib * role.bs / 1024 for cost, pieces in rows)
     return max(costs) / _SECOND

@@ -18,12 +18,12 @@ def job_file(load: Load, topology: Topology, seed: int) -> str:
     """The job file of one load under one seed (counted from 1).
 
     A role on several disks is one section for each disk, all with the role's name and in one fio group, for which fio
-    reports one result: sums, and percentiles over all requests.
+    reports one result: sums, and percentiles over all requests. With numjobs fio reports each job.
     """
     sections = [_section("global", chain(_timing(load), _global_options(seed), _ending(load)))]
     for role in load.roles.values():
         for place, part in enumerate(role.apart()):
-            group = _group_options(place, role, load.ramp) if len(role.disks) > 1 else ()
+            group = _group_options(place, role, load.ramp)
             sections.append(_section(role.name, chain(group, _role_options(part, topology, group_of(load, role)))))
     return "\n".join(sections)
 
@@ -65,7 +65,7 @@ def _global_options(seed: int) -> Iterator[tuple[str, str]]:
 
 
 def _ending(load: Load) -> Iterator[tuple[str, str]]:
-    if len(load.apart().roles) > 1:
+    if load.jobs > 1:
         # A fio job's ramp ends with its first I/O after that time, so a job that waits starts its window late. It would
         # still count after the other jobs have ended.
         yield "exitall", "1"
@@ -73,10 +73,11 @@ def _ending(load: Load) -> Iterator[tuple[str, str]]:
 
 
 def _group_options(place: int, role: Role, ramp: int) -> Iterator[tuple[str, str]]:
-    if not place:
-        yield "new_group", "1"
-    yield "group_reporting", "1"
-    if late := place * role.stagger:
+    # Clones report one by one, so that their shares are known.
+    if role.numjobs == 1 < len(role.disks):
+        yield from (("new_group", "1"),) if not place else ()
+        yield "group_reporting", "1"
+    if late := role.startdelay + place * role.stagger:
         # A shorter ramp, so the windows of all disks start together.
         yield "startdelay", f"{late // 1000}us"
         yield "ramp_time", f"{(ramp - late) // 1000}us"
@@ -112,6 +113,8 @@ def _role_options(role: Role, topology: Topology, group: str) -> Iterator[tuple[
     yield "iodepth", str(role.iodepth)
     yield "ioengine", role.ioengine
     yield "direct", "1" if role.direct else "0"
+    if role.numjobs > 1:
+        yield from (("numjobs", str(role.numjobs)), ("cpus_allowed_policy", "split"))
     if cpus := options.pop("cpus", ""):
         yield "cpus_allowed", cpus
     if CGROUP_FILES.keys() & options.keys():
@@ -138,7 +141,8 @@ def _extent(role: Role, topology: Topology, options: dict[str, str]) -> Iterator
 
 def _files(role: Role, options: dict[str, str]) -> Iterator[tuple[str, str]]:
     yield "directory", device(role.disk)
-    yield "filename_format", f"{(files := options.pop('files', role.name))}.$filenum"
+    prefix = f"{role.name}-$jobnum" if role.numjobs > 1 else role.name
+    yield "filename_format", f"{(files := options.pop('files', prefix))}.$filenum"
     yield "size", str(parse_size(options.pop("size")))
     if options.pop("create", "0") == "1":
         each = {"create_on_open": "1", "openfiles": "1", "file_service_type": "sequential", "unlink_each_loop": "1"}

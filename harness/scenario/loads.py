@@ -17,7 +17,6 @@ from lab.topology.model import PARITY, Disk, Driver, Loss, StackKind, Topology
 from lab.yaml.fields import Row
 from lab.yaml.strict import names, nearest
 
-_SYNCHRONOUS = {"psync", "sync"}
 _RANDOM = {"randread", "randwrite", "randrw"}
 _WRITES = {"write", "randwrite"}
 _ONLY_RANDOM = ("norandommap", "random_distribution")
@@ -49,6 +48,8 @@ def read_loads(row: Row) -> dict[str, Load]:
             load_row.add("", f"load {name}: a role is missing", remedy)
         if len(roles.get(name, ())) > schema.MOST_ROLES:
             load_row.add("", f"load {name}: expected at most {schema.MOST_ROLES} roles")
+        elif (count := sum(role.jobs for role in roles.get(name, {}).values())) > schema.MOST_JOBS:
+            load_row.add("", f"load {name}: expected at most {schema.MOST_JOBS} jobs, got {count}")
         elif own_window and name in roles:
             _check_stagger(load_row, roles[name].values(), own_window["ramp"])
             losses = tuple(loss for item in load_row.get("lost", ()) if (loss := item.build(Loss)))
@@ -67,6 +68,8 @@ def _steps(load_row: Row, key: str) -> Iterator[Role]:
     for number, step in enumerate(load_row.get(key, ()), start=1):
         if role := _role(f"{key}{number}", step):
             yield role
+            if role.numjobs > 1:
+                step.add("numjobs", "numjobs: a step is one job", "write a step for each")
             if "size" not in role.options:
                 step.add("", f"{key}: size is missing, at which a step ends", "write size: 64M")
             for option in sorted(role.options.keys() & CGROUP_FILES.keys()):
@@ -75,10 +78,11 @@ def _steps(load_row: Row, key: str) -> Iterator[Role]:
 
 def _check_stagger(row: Row, roles: Iterable[Role], ramp: int) -> None:
     for role in roles:
-        last = role.stagger * (len(role.disks) - 1)
+        last = role.startdelay + role.stagger * (len(role.disks) - 1)
         if last > ramp:
-            message = f"stagger: the last disk of {role.name} starts {show_time(last)} late, after the ramp"
-            row.add(role.name, message, "reduce stagger or lengthen the ramp")
+            key = "stagger" if role.stagger else "startdelay"
+            message = f"{key}: the last disk of {role.name} starts {show_time(last)} late, after the ramp"
+            row.add(role.name, message, f"reduce {key} or lengthen the ramp")
 
 
 def _role(name: str, row: Row) -> Role | None:
@@ -88,7 +92,7 @@ def _role(name: str, row: Row) -> Role | None:
         return None
     options = {key: schema.OPTIONS[key].to_fio(value) for key, value in given.items()}
     role = Role(name, options=options, **values)
-    for key, message, remedy in (*_sizes(role), *_together(role)):
+    for key, message, remedy in (*_sizes(role), *_together(role), *_paces(role)):
         row.add(key, f"{key}: {message}", remedy)
     return role
 
@@ -110,10 +114,12 @@ def _sizes(role: Role) -> Iterator[tuple[str, str, str]]:
 
 def _together(role: Role) -> Iterator[tuple[str, str, str]]:
     """What keys of a role exclude each other: (key, reason, remedy)."""
-    if role.iodepth > 1 and role.ioengine in _SYNCHRONOUS:
+    if role.iodepth > 1 and role.ioengine in schema.ONE_IN_FLIGHT:
         yield "iodepth", f"{role.ioengine} has one request in flight", "write iodepth: 1, or ioengine: libaio"
     if role.iodepth > 1 and role.ioengine == "libaio" and not role.direct:
         yield "iodepth", "buffered libaio has one request in flight", "write iodepth: 1, or direct: true"
+    if role.numjobs > 1 and "verify" in role.options and role.rw not in READS:
+        yield "numjobs", "each job would overwrite what another one checks", "write a role for each, with its offset"
     if role.rw not in MIXED and "rwmixread" in role.options:
         yield "rwmixread", f"rw: {role.rw} does not mix reads and writes", "write rw: randrw"
     if role.polls and not role.direct:
@@ -129,6 +135,21 @@ def _together(role: Role) -> Iterator[tuple[str, str, str]]:
             yield key, f"rw: {role.rw} is not random", f"remove {key}"
         if key in _ONLY_WRITES and role.rw in READS:
             yield key, f"rw: {role.rw} does not write", f"remove {key}"
+
+
+def _paces(role: Role) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with when and where its requests come, as in ``_together``."""
+    spin, think = (int(role.options.get(key, 0)) for key in ("thinktime_spin", "thinktime"))
+    if spin > think:
+        yield "thinktime_spin", f"it is a part of thinktime, which is {think} us", "lengthen thinktime"
+    if "rate_process" in role.options and not {"rate", "rate_iops"} & role.options.keys():
+        yield "rate_process", "the role has no rate", "write rate or rate_iops"
+    if (spread := role.options.get("random_distribution", "")).startswith("zoned:"):
+        shares = [tuple(map(int, zone.split("/"))) for zone in spread.partition(":")[2].split(":")]
+        requests, places = map(sum, zip(*shares, strict=True))
+        if requests != PERCENT or places > PERCENT:
+            why = f"its zones have {requests} % of the requests and {places} % of the places"
+            yield "random_distribution", why, "write shares of requests that add up to 100, of places up to 100"
 
 
 _MILLISECOND = 10**6
@@ -189,17 +210,24 @@ def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) 
 def check_memory(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) -> None:
     """Reports, at each load, what does not fit into the memory of the guest of an arm."""
     for load in loads.values():
-        every = ((arm, dict(_memory(load, arm.topology))) for arm in arms.values())
-        for arm, needs in islice((pair for pair in every if sum(pair[1].values()) > pair[0].topology.memory), 1):
-            text = ", ".join(f"{what} {show_size(size)}" for what, size in needs.items() if size)
-            says = f"memory {show_size(arm.topology.memory)}, {show_size(sum(needs.values()))} are needed: {text}"
-            message = f"load {load.name}: arm {arm.name} has {says}"
-            row.get("loads")[load.name].add("", message, "write more memory in its topology")
+        for arm, needs in ((arm, dict(_memory(load, arm.topology))) for arm in arms.values()):
+            if (needed := sum(needs.values())) > arm.topology.memory:
+                text = ", ".join(f"{what} {show_size(size)}" for what, size in needs.items() if size)
+                has = f"load {load.name}: arm {arm.name} has memory {show_size(arm.topology.memory)}"
+                says = f"{has}, {show_size(needed)} are needed: {text}"
+                row.get("loads")[load.name].add("", says, "write more memory in its topology")
+                break
+
+
+_OF_JOB = 200 << 10
+"""What fio 3.39 takes for each job: RssAnon and RssShmem of 1 and of 101 jobs."""
 
 
 def _memory(load: Load, topology: Topology) -> Iterator[tuple[str, int]]:
     """The bytes of a guest's memory that a load surely takes, by what they are for."""
     yield "kernel and programs", SYSTEM_MEMORY
+    depths = (max(role.sizes) * role.depth * len(role.disks) for role in load.roles.values())
+    yield "buffers of fio", sum(depths) + load.jobs * _OF_JOB
     yield "the trace of folios", TRACE_BUFFER * topology.processors.cpus if load.folios else 0
     steps = [role for role in (*load.prepare, *load.warm) if role.rw in _WRITES and "norandommap" not in role.options]
     # fio writes the files that it is to read.
@@ -207,7 +235,7 @@ def _memory(load: Load, topology: Topology) -> Iterator[tuple[str, int]]:
     files = [role for role in files if "size" in role.options and all(map(topology.is_filesystem, role.disks))]
     kept, written = topology.keeping(), 0.0
     for role in (*steps, *files):
-        size = parse_size(role.options["size"])
+        size = parse_size(role.options.get("size", "0")) * (1 if "files" in role.options else role.numjobs)
         for disk in {*topology.targets()}.intersection(role.disks):
             copies = parts(topology, disk, Access(0, size, role.bs, sequential=True, reads=0.0))
             written += size * sum(part.share for part in copies if part.ways[0].lun in kept)
@@ -407,13 +435,13 @@ def _token_bucket(role: Role, disk: Disk, driver: Driver) -> Iterator[tuple[str,
     elif not role.direct:
         remedy = "write direct: true, or give the disk a service time"
         yield "direct", f"the page cache makes requests of any size: {largest}", remedy
-    elif role.rw in _SEQUENTIAL and carries(disk, role.bs * role.iodepth, driver):
+    elif role.rw in _SEQUENTIAL and carries(disk, role.bs * role.depth, driver):
         remedy = "a smaller iodepth, random requests, or a disk with service"
         yield "rw", f"sequential requests in flight together are merged: {largest}", remedy
 
 
 def _in_flight(role: Role, together: Iterable[Role], topology: Topology) -> int:
     """Requests that all roles on this role's disk can have at the device at once."""
-    depth = sum(other.iodepth for other in together if other.disk == role.disk)
+    depth = sum(other.depth for other in together if other.disk == role.disk)
     lun = topology.luns[topology.region(role.disk).lun]
     return min(depth, topology.hbas[lun.hba].cmd_per_lun)

@@ -53,11 +53,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Role:
-    """fio jobs of one purpose (victim, hog), one on each of ``disks``.
+    """fio jobs of one purpose (victim, hog), ``numjobs`` on each of ``disks``.
 
     ``bs`` is in bytes, the mean of those in bssplit. ``options`` are further fio options, already checked. ``iodepth``
-    and the options apply to each disk. The role starts on each disk ``stagger`` ns after the previous one, within the
-    ramp.
+    and the options apply to each job. The role starts ``startdelay`` ns after the others, on each disk ``stagger`` ns
+    after the previous one, within the ramp.
     """
 
     name: str
@@ -69,6 +69,18 @@ class Role:
     direct: bool
     options: Mapping[str, str] = field(default_factory=dict)
     stagger: int = 0
+    startdelay: int = 0
+    numjobs: int = 1
+
+    @property
+    def jobs(self) -> int:
+        """The jobs on all of its disks."""
+        return len(self.disks) * self.numjobs
+
+    @property
+    def depth(self) -> int:
+        """Requests that its jobs have in flight on each disk."""
+        return self.numjobs * self.iodepth
 
     @property
     def disk(self) -> str:
@@ -88,7 +100,7 @@ class Role:
 
     @property
     def pace(self) -> float:
-        """Requests a second at most on each disk, by its thinktime, rate_iops and rate; infinite without any.
+        """Requests a second at most of each job, by its thinktime, rate_iops and rate; infinite without any.
 
         fio limits reads and writes apart, so a mix has twice its rate, and takes rate_iops for the smallest size.
         """
@@ -161,6 +173,10 @@ class Load:
         if count == 1:
             return (self,)
         return tuple(replace(self, name=f"{self.name}.{number}") for number in range(1, count + 1))
+
+    @property
+    def jobs(self) -> int:
+        return sum(role.jobs for role in self.roles.values())
 
     def tells_hits(self, role: Role) -> bool:
         """Whether its disks read what the buffered ``role`` lacks in the page cache, within its window, and no more."""

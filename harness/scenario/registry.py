@@ -155,15 +155,24 @@ def on_several_cpus(load: str, figures: Figures) -> bool:
     return (load, GUEST, SEEN) in figures
 
 
-def _mixed(load: Load, role: Role) -> str:
+def _apart(load: Load, role: Role) -> str:
     # Percentiles of two distributions cannot be combined.
+    if role.numjobs > 1:
+        return "fio counts its jobs apart"
     return "fio counts its reads and writes apart" if role.rw in MIXED else ""
+
+
+def _single(load: Load, role: Role) -> str:
+    return "" if role.numjobs > 1 else "it is known of a role with numjobs"
 
 
 def _fio() -> Iterator[Figure]:
     rate = partial(Figure, basis=Basis.TIME, noise=Noise.RATE, more_is_better=True, bounded=True)
     yield rate(IOPS, "I/Os of the window", unit="1/s", rate=Rate.REQUESTS)
     yield rate("bw", "bytes of the window", unit="B/s", rate=Rate.BYTES)
+    share = partial(Figure, unit="1/s", basis=Basis.TIME, noise=Noise.RATE, more_is_better=True, lacks=_single)
+    yield share("job.iops.min", "I/Os of the window of the slowest job of a role with numjobs")
+    yield share("job.iops.max", "I/Os of the window of its fastest job")
     for kind in ("lat", "clat", "slat"):
         says = "latency: lat is total, clat completion, slat submission"
         latency = partial(Figure, says=says, unit="ns", basis=Basis.TIME, least=0.0 if kind == "slat" else 1.0)
@@ -173,7 +182,7 @@ def _fio() -> Iterator[Figure]:
         yield latency(f"{kind}.max", noise=longest)
         for name in () if submission else ("p50", "p90", "p99", "p99.9"):
             noise = Noise.MEDIAN if name == "p50" else Noise.PERCENTILE
-            yield latency(f"{kind}.{name}", noise=noise, lacks=_mixed)
+            yield latency(f"{kind}.{name}", noise=noise, lacks=_apart)
     yield Figure("verify.bad", "blocks that a role with verify read and that were not what had been written there")
     for name, unit in (("total_ios", ""), (RUNTIME, "ns")):
         yield Figure(name, "recorded for other figures", unit=unit, basis=Basis.TIME, held_by=())

@@ -79,9 +79,15 @@ def _as_flag(value: object) -> str:
     return "1" if value else "0"
 
 
+def _of_microseconds(name: str, says: str, example: str) -> Option:
+    field = Field(name, time(MICROSECOND, HOUR, step=MICROSECOND), says, example)
+    return Option(field, lambda nanoseconds: str(int(str(nanoseconds)) // MICROSECOND))
+
+
 _DISTRIBUTION = (
     r"random|zipf:(0\.[0-9]{1,4}|1\.[0-9]{0,3}[1-9]|[2-9](\.[0-9]{1,4})?)"
     r"|pareto:0\.[0-9]{1,4}|normal:[0-9]{1,2}(\.[0-9]{1,4})?"
+    r"|zoned:[0-9]{1,3}/[1-9][0-9]{0,2}(:[0-9]{1,3}/[1-9][0-9]{0,2}){0,255}"
 )
 _SIZE_AND_SHARE = "[1-9][0-9]{0,7}[kKmM]?/[1-9][0-9]?"
 _BSSPLIT = f"{_SIZE_AND_SHARE}(:{_SIZE_AND_SHARE}){{1,15}}"
@@ -105,10 +111,9 @@ OPTIONS: Mapping[str, Option] = {
             )
         ),
         Option(Field("rate", rate(), "highest rate of bytes, for reads and for writes each", "1 MB/s")),
-        Option(
-            Field("thinktime", time(MICROSECOND, HOUR, step=MICROSECOND), "time between two requests", "400us"),
-            lambda nanoseconds: str(int(str(nanoseconds)) // MICROSECOND),
-        ),
+        _of_microseconds("thinktime", "time between two requests", "400us"),
+        _of_microseconds("thinktime_spin", "part of it that keeps the CPU busy", "5us"),
+        Option(Field("rate_process", Choice(("linear", "poisson")), "when requests of a rate come", absent="linear")),
         Option(Field("fsync", Integer(0, 10**6), "fsync after so many writes", "64")),
         Option(Field("fdatasync", Integer(0, 10**6), "fdatasync after so many writes", "64")),
         Option(Field("verify", Choice(("crc32c", "md5")), "write blocks with checksums, check blocks that are read")),
@@ -139,7 +144,7 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("iodepth_batch", Integer(1, 4096), "requests that are submitted together", "16", absent="1")),
         Option(Field("fixedbufs", Flag(), "io_uring: registered buffers"), _as_flag),
         Option(Field("registerfiles", Flag(), "io_uring: registered files"), _as_flag),
-        Option(Field("force_async", Flag(), "io_uring: threads of the kernel submit each request"), _as_flag),
+        Option(Field("force_async", Integer(0, 10**6), "io_uring: one of so many is submitted by a thread", "4")),
         Option(Field("hipri", Flag(), "io_uring: poll for completions, in the poll queues of null_blk"), _as_flag),
         Option(Field("sqthread_poll", Flag(), "io_uring: a thread of the kernel polls for requests"), _as_flag),
         Option(Field("zero_buffers", Flag(), "write zeros, which a modelled disk need not store"), _as_flag),
@@ -162,8 +167,12 @@ OPTIONS: Mapping[str, Option] = {
     )
 }
 
-ONLY_IO_URING = ("fixedbufs", "registerfiles", "force_async", "hipri", "sqthread_poll")
+ONE_IN_FLIGHT = frozenset({"psync", "sync", "posixaio"})
+"""Engines that have one request of a file in flight: a thread of glibc does those of posixaio one after another."""
+URING_FLAGS = ("fixedbufs", "registerfiles", "hipri", "sqthread_poll")
+ONLY_IO_URING = (*URING_FLAGS, "force_async")
 
+MOST_ROLES, MOST_JOBS = 128, 256
 DISK = Field(
     "disk", NameRange(), "a disk, LUN or stack of the topology, or several", "d00..23", required=True, into="disks"
 )
@@ -174,12 +183,18 @@ RW = Field(
     "randread",
     required=True,
 )
-BS = Field("bs", size(512, 1 << 26), "size of a request", "4k", required=True)
-IODEPTH = Field("iodepth", Integer(1, 4096), "requests in flight on each disk", "32", required=True)
-IOENGINE = Field("ioengine", Choice(("libaio", "io_uring", "psync", "sync")), "fio's ioengine", default="libaio")
+BS = Field("bs", size(512, 1 << 30), "size of a request", "4k", required=True)
+IODEPTH = Field("iodepth", Integer(1, 4096), "requests in flight of each job", "32", required=True)
+IOENGINE = Field(
+    "ioengine", Choice(("libaio", "io_uring", "psync", "sync", "posixaio")), "fio's ioengine", default="libaio"
+)
 DIRECT = Field("direct", Flag(), "bypass the page cache", default=True)
+STARTDELAY = Field(
+    "startdelay", time(0, HOUR, step=MICROSECOND), "how long after the others it starts", "1s", default=0
+)
 STAGGER = Field("stagger", time(0, HOUR, step=MICROSECOND), "delay of the start on each further disk", "5ms", default=0)
-ROLE_KEYS = (DISK, RW, BS, IODEPTH, IOENGINE, DIRECT, STAGGER)
+NUMJOBS = Field("numjobs", Integer(1, MOST_JOBS), "fio jobs on each disk, each with that iodepth", "4", default=1)
+ROLE_KEYS = (DISK, RW, BS, IODEPTH, IOENGINE, DIRECT, STARTDELAY, STAGGER, NUMJOBS)
 ROLE = Record((*ROLE_KEYS, *(option.field for option in OPTIONS.values())))
 
 _IN_LOAD = time(0, HOUR, step=MICROSECOND)
@@ -212,7 +227,6 @@ FOLIOS = Field("folios", Flag(), "trace folios that its page cache gets, for fig
 LOAD_KEYS = (WINDOW.name, LOST.name, *STEP_KEYS, FOLIOS.name)
 _IN = Field(rf"(?!({'|'.join(LOAD_KEYS)})$){NAME}", ROLE, "one role", label="ROLE")
 LOAD = Record((WINDOW, LOST, PREPARE, WARM, FOLIOS), (_IN,))
-MOST_ROLES = 32
 
 SCHEDULER = "scheduler"
 _IOSCHED = Field(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.scenario.fio import job_file
 from tests.unit.test_draft import draft, refused, written
 
 FILESYSTEM = (
@@ -20,8 +21,10 @@ def test_a_job_on_a_filesystem_only_measures_and_keeps_its_written_files(
     place.write_text(FILESYSTEM)
     job = "[j]\nfilename=/mnt/f\nrw=randwrite\ndirect=1\nioengine=io_uring\nregisterfiles\nnorandommap\noverwrite=1\n"
     on_files = ("--topology", str(place), "--map", "/mnt=fs")
-    for size in ("", "size=1g\n"):
-        assert "j on the filesystem fs needs a size below 512 MiB" in refused(job + size, tmp_path, capsys, *on_files)
+    without = refused(job, tmp_path, capsys, *on_files)
+    assert "job.fio:2:1: disk: a role on the filesystem fs needs a size (write size: 64M)" in without
+    large = refused(job + "size=1g\n", tmp_path, capsys, *on_files)
+    assert "job.fio:2:1: disk: fs of 512M is too small for this role" in large
     scenario = draft(written(job + "size=8m\n", tmp_path), tmp_path, *on_files)
     assert (scenario.claims, set(scenario.arms)) == ((), {"base"})
     options = scenario.loads["solo-j"].roles["j"].options
@@ -63,8 +66,13 @@ def test_jobs_of_one_file_on_a_filesystem_share_it(tmp_path: Path) -> None:
     scenario = draft(written(job, tmp_path), tmp_path, "--topology", str(place), "--map", "/mnt=fs")
     roles = scenario.loads["together"].roles
     files = {name: role.options.get("files") for name, role in roles.items()}
-    assert files == dict.fromkeys(("a-1", "a-2", "b"), "shared-f") | dict.fromkeys(("c", "d-1", "d-2"))
-    assert [role.options["size"] for role in roles.values()] == ["8388608"] * 2 + ["4194304"] + ["8388608"] * 3
+    assert files == dict.fromkeys(("a", "b"), "shared-f") | dict.fromkeys(("c", "d"))
+    assert [role.numjobs for role in roles.values()] == [2, 1, 1, 2]
+    assert [role.options["size"] for role in roles.values()] == ["8388608", "4194304", "8388608", "8388608"]
+    written_files = job_file(scenario.loads["together"], scenario.arms["base"].topology, 1).split()
+    assert [line for line in written_files if line.startswith("filename_format")] == [
+        f"filename_format={name}.$filenum" for name in ("shared-f", "shared-f", "c", "d-$jobnum")
+    ]
 
 
 def test_a_file_that_is_read_first_is_read_by_a_step_and_stays_in_the_cache(tmp_path: Path) -> None:
@@ -74,13 +82,13 @@ def test_a_file_that_is_read_first_is_read_by_a_step_and_stays_in_the_cache(tmp_
     job = "[j]\ndirectory=/mnt\nrw=randwrite\nioengine=psync\nnumjobs=2\nsize=8m\npre_read=1\n"
     load = draft(written(job, tmp_path), tmp_path, *on_files).loads["solo-j"]
     assert [(step.rw, step.direct, step.options["files"], step.options["size"]) for step in load.warm] == [
-        ("read", False, name, "8388608") for name in ("j-1", "j-2")
+        ("read", False, name, "8388608") for name in ("j-0", "j-1")
     ]
     assert {role.options["invalidate"] for role in load.roles.values()} == {"0"}
     kept = draft(written(job.replace("pre_read=1", "invalidate=0"), tmp_path), tmp_path, *on_files).loads["solo-j"]
-    assert (kept.warm, kept.roles["j-1"].options["invalidate"]) == ((), "0")
+    assert (kept.warm, kept.roles["j"].options["invalidate"]) == ((), "0")
     direct = draft(written(job + "direct=1\n", tmp_path), tmp_path, *on_files).loads["solo-j"]
-    assert (direct.warm, direct.roles["j-1"].options.get("invalidate")) == ((), None)
+    assert (direct.warm, direct.roles["j"].options.get("invalidate")) == ((), None)
 
 
 def test_a_device_is_not_read_first_as_a_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -159,7 +159,7 @@ def test_jobs_that_are_no_role_reported_twice_or_failed_are_refused() -> None:
         read_fio(altered("aio", more), {"victim": 4096})
     with pytest.raises(MeasurementError, match="no job for role a, b, c, d, e, f, g"):
         read_fio(recorded("aio"), dict.fromkeys(("victim", *"gfedcba"), 4096))
-    with pytest.raises(MeasurementError, match="reported twice"):
+    with pytest.raises(MeasurementError, match='victim" is reported 2 times, not 1'):
         read_fio(altered("aio", twice), {"victim": 4096})
     with pytest.raises(MeasurementError, match="fio: pid=0, err=1"):
         read_fio(recorded("failed"), {"victim": 4096})

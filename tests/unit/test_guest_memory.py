@@ -38,11 +38,14 @@ STEP = "disk: pair, rw: write, bs: 64k, iodepth: 1, size: 20M"
 @pytest.mark.parametrize(
     ("old", "new", "needed"),
     [
-        ("size: 32M}", "size: 32M}", "152M are needed: kernel and programs 88M, data that the disks keep 64M"),
+        ("size: 32M}", "size: 32M}", "kernel and programs 88M, buffers of fio 264k, data that the disks keep 64M"),
         ("size: 32M}", "size: 4M, direct: false, ioengine: psync}\n    folios: true", "the trace of folios 48M"),
         ("fs, rw: read", "pair, rw: write", ""),
         ("    job", f"    prepare:\n      - {{{STEP}}}\n    job", "keep 104M"),
         ("rw: read", "rw: write", ""),
+        ("size: 32M}", "size: 8M, numjobs: 4}", "keep 64M"),
+        ("size: 32M}", "size: 8M, numjobs: 4, files: data}", ""),
+        ("fs, rw: read, bs: 64k, iodepth: 1", "pair, rw: read, bs: 16M, iodepth: 3", "buffers of fio "),
         ("memory: 128M", "memory: 256M", ""),
     ],
 )  # fmt: skip

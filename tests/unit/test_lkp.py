@@ -19,7 +19,7 @@ a robot noticed a -10.0% regression of fio.read_iops on:
 
 =========================================================================================
 bs/compiler/cpufreq_governor/direct/disk/fs/ioengine/nr_task/runtime/rw/tbox_group/test_size/testcase:
-  64k/cc-1/performance/direct/1HDD/ext4/libaio/4/30s/randread/box-1/1G/fio-basic
+  64k/cc-1/performance/direct/1HDD/-/libaio/4/30s/randread/box-1/1G/fio-basic
 
 commit:
 """
@@ -58,12 +58,55 @@ def test_a_table_becomes_roles_and_names_what_they_lack(tmp_path: Path) -> None:
     # lkp-tests: test_size / nr_task for each task, iodepth 32 unless given.
     assert [(role.rw, role.bs, role.iodepth, role.ioengine, role.direct) for role in roles] == [
         ("randread", 65536, 32, "libaio", True)
-    ] * 4
+    ]
+    assert roles[0].numjobs == 4
     assert {role.options["size"] for role in roles} == {str((1 << 30) // 4)}
     assert scenario.claims and all(claim.draft for claim in scenario.claims)
-    for name in ("compiler=cc-1", "cpufreq_governor=performance", "fs=ext4", "tbox_group=box-1"):
+    for name in ("compiler=cc-1", "cpufreq_governor=performance", "tbox_group=box-1"):
         assert f"mail.eml:7: {name} is left out" in comment
-    assert "disk=" not in comment and "testcase=" not in comment
+    assert all(f"{name}=" not in comment for name in ("disk", "testcase", "test_size"))
+
+
+def test_the_filesystem_of_a_mail_is_that_of_the_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each of four tasks has its own file; a guest keeps 256 MiB of files, 64 MiB each."""
+    scenario, comment = _draft(TABLE.replace("/-/", "/xfs/").replace("/1G/", "/128G/").encode(), tmp_path)
+    topology, (role,) = scenario.arms["base"].topology, _roles(scenario)
+    assert (topology.stacks[role.disk].type, role.numjobs, role.options["size"]) == ("xfs", 4, str(64 << 20))
+    assert "files" not in role.options
+    assert "mail.eml:7: test_size=128G is left out: a guest keeps 256 MiB of files in its memory" in comment
+    assert " fs=" not in comment
+    (small,) = _roles(_draft(TABLE.replace("/-/", "/btrfs/").replace("/1G/", "/64M/").encode(), tmp_path)[0])
+    assert small.options["size"] == str(16 << 20)
+    _, comment = _draft(TABLE.replace("/-/", "/f2fs/").encode(), tmp_path)
+    assert "mail.eml:7: fs=f2fs is left out" in comment
+    mail = TABLE.replace("/-/", "/ext4/").replace("64k/", "4k/").encode()
+    _, comment = _draft(mail, tmp_path, "--topology", "neighbours")
+    assert "files in /fs/1HDD are places on p0 itself, which has no filesystem" in comment
+
+
+OTHER = """\
+kernel test robot noticed a 12.3% regression of fsmark.files_per_sec on:
+
+commit: 9b8b84879d4adc506b0d3944e20b28d9f3f6994b ("block: Increase BLK_DEF_MAX_SECTORS_CAP")
+https://git.example.org/cgit/linux/kernel/git/next/linux-next.git master
+
+testcase: {}
+"""
+
+
+def test_a_mail_about_another_test_is_refused_and_its_commit_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mail.eml"
+    path.write_text(OTHER.format("fsmark") + TABLE)
+    assert main(["draft", "--lkp", str(path)]) == EXIT_MISUSE
+    assert "mail.eml is a report of fsmark: its fio-basic at line 13 is of another table" in capsys.readouterr().err
+    path.write_text(TABLE.replace("-/libaio", "ext4/libaio").replace("fio-basic\n", "fsmark\n") + TABLE)
+    assert main(["draft", "--lkp", str(path)]) == EXIT_MISUSE
+    assert "mail.eml is a report of fsmark: its fio-basic at line 16 is" in capsys.readouterr().err
+    _, comment = _draft((OTHER.format("fio-basic") + TABLE).encode(), tmp_path)
+    sha = "9b8b84879d4adc506b0d3944e20b28d9f3f6994b"
+    assert f"the commit is of linux-next: --kernel tree:CLONE@{sha} --base tree:CLONE@{sha}~1" in comment
 
 
 def test_a_list_becomes_a_role_and_a_share_of_cpus_is_left_out(tmp_path: Path) -> None:
@@ -84,7 +127,7 @@ def test_a_mail_is_decoded_and_its_quotes_are_removed(encoding: str, tmp_path: P
         "base64": head + base64.encodebytes(text),
         "quoted": b"".join(b">> > " + line for line in text.splitlines(keepends=True)),
     }
-    assert len(_roles(_draft(mails[encoding], tmp_path)[0])) == 2
+    assert _roles(_draft(mails[encoding], tmp_path)[0])[0].numjobs == 2
 
 
 @pytest.mark.parametrize(
@@ -93,10 +136,10 @@ def test_a_mail_is_decoded_and_its_quotes_are_removed(encoding: str, tmp_path: P
         (b"Hello\n", "is no report of fio-basic: it has no table of parameters"),
         (TABLE.replace("fio-basic", "will-it").encode(), "is no report of fio-basic: its tests are will-it"),
         (TABLE.replace("/libaio", "").encode(), "mail.eml:7: 12 values for 13 parameters"),
-        (TABLE.replace("libaio", "mmap").encode(), "mail.eml:7:1: ioengine: mmap is not among libaio"),
+        (TABLE.replace("libaio", "mmap").encode(), "mail.eml:7:1: ioengine: mmap does its I/O by page faults"),
         (TABLE.replace("/1G/", "/all/").encode(), 'mail.eml:7: test_size: "all" is not a size'),
         (TABLE.replace("64k", "6\x1b[2J\0").encode(), r'bs: "6\x1b[2J\x00" is not a size'),
-        (TABLE.replace("/4/", "/99/").encode(), "numjobs: a load has at most 32 roles"),
+        (TABLE.replace("/4/", "/999/").encode(), "mail.eml:7:1: numjobs: expected an integer from 1 to 256"),
         (b"x" * (9 << 20), "larger than 8 MiB"),
         (b"Content-Type: message/rfc822\n\n" * 5000 + TABLE.encode(), "its parts are nested too deeply"),
         (b"\0\xff\x1b" * 999, "is no report of fio-basic"),

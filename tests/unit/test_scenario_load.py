@@ -207,7 +207,7 @@ def test_the_digest_covers_what_is_measured_and_judged_the_order_of_loads_and_th
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, rwmixread: 5", "rwmixread: rw: randread does not mix"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, fsync: 5", "fsync: rw: randread does not write"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, fixedbufs: true", "fixedbufs: libaio does not have it"),
-        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, force_async: true", "force_async: libaio does not have it"),
+        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, force_async: 1", "force_async: libaio does not have it"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, iodepth_batch: 4", "iodepth_batch: more than the iodepth of 2"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, size: 2G", "p0 of 1G is too small"),
         ("rw: randread, bs: 4k, iodepth: 256", "rw: trim, bs: 4k, iodepth: 2", "fio discards one block at a time"),
@@ -268,8 +268,12 @@ def test_a_scenario_has_controls_and_a_bounded_number_of_roles(tmp_path: Path) -
     found = mistakes(GOOD.split("controls:")[0], tmp_path)
     assert "add a ratio that shows the claims can fail" in found
     assert "controls: expected 1 to" in mistakes(GOOD.split("controls:")[0] + "controls: []\n", tmp_path)
-    many = "".join(f"    r{i}: {{disk: p1, rw: randread, bs: 4k, iodepth: 1}}\n" for i in range(33))
-    assert "load solo: expected at most 32 roles" in mistakes(GOOD.replace("  solo:\n", "  solo:\n" + many), tmp_path)
+    many = "".join(f"    r{i}: {{disk: p1, rw: randread, bs: 4k, iodepth: 1}}\n" for i in range(128))
+    found = mistakes(GOOD.replace("  solo:\n", "  solo:\n" + many), tmp_path)
+    assert "load solo: expected at most 128 roles" in found
+    cloned = GOOD.replace("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 1, numjobs: 256")
+    assert "load lopsided: expected at most 256 jobs, got 257" in mistakes(cloned, tmp_path)
+    load(cloned.replace("256", "255"), tmp_path)
 
 
 def test_commands_that_would_time_out_are_refused(tmp_path: Path) -> None:

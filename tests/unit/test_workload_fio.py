@@ -235,7 +235,7 @@ SAMPLES = {
     "prio": st.integers(0, 7),
     "norandommap": st.sampled_from(("true", "false")),
     "cpus": st.just("0"),
-    "random_distribution": st.sampled_from(("random", "zipf:1.2", "pareto:0.9", "normal:50")),
+    "random_distribution": st.sampled_from(("random", "zipf:1.2", "pareto:0.9", "normal:50", "zoned:90/10:10/90")),
 }
 ROLES = st.fixed_dictionaries(
     {
@@ -262,6 +262,8 @@ def test_every_allowed_option_has_a_sample() -> None:
         "invalidate",
         "nrfiles",
         "overwrite",
+        "rate_process",
+        "thinktime_spin",
         *schema.ONLY_IO_URING,
         *WEIGHTS,
     }

@@ -85,7 +85,8 @@ def _role(role: Role) -> str:
     usual = (role.ioengine, role.direct) == _USUAL
     kind = "" if usual else f" {role.ioengine} {'direct' if role.direct else 'buffered'}"
     disks = role.disk if len(role.disks) == 1 else f"{len(role.disks)} disks {role.disks[0]}..{role.disks[-1]}"
-    return f"{role.name} {role.rw} {show_size(role.bs)} QD{role.iodepth}{kind} on {disks}"
+    jobs = f"{role.numjobs} x " if role.numjobs > 1 else ""
+    return f"{role.name} {role.rw} {show_size(role.bs)} {jobs}QD{role.iodepth}{kind} on {disks}"
 
 
 def _claim(claim: Claim) -> Iterator[str]:

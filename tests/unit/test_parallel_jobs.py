@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Roles of several fio jobs: the job file, their sum and spread, bound and pace."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.figures.boot import MeasurementError
+from harness.figures.fio import read_fio
+from harness.intake.scaling import expected_rates
+from harness.limits.limits import arm_bound
+from harness.scenario.fio import job_file
+from harness.scenario.model import Arm
+from tests.unit.test_figures_fio import altered, recorded
+from tests.unit.test_workload_fio import TOPOLOGY, VICTIM, sections, window
+
+
+def test_the_jobs_of_a_role_report_one_by_one_and_take_its_cpus_in_turn() -> None:
+    four = replace(VICTIM, numjobs=4, options={"cpus": "0-1"})
+    (text,) = [section for name, section in sections(job_file(window(four), TOPOLOGY, 1)).items() if name == "victim"]
+    assert (text["numjobs"], text["cpus_allowed"], text["cpus_allowed_policy"]) == ("4", "0-1", "split")
+    assert "group_reporting" not in text and "exitall=1" in job_file(window(four), TOPOLOGY, 1)
+    several = job_file(window(replace(four, disks=("a", "b"), options={})), TOPOLOGY, 1)
+    assert several.count("numjobs=4") == 2 and several.count("group_reporting=1") == 0
+    assert "numjobs" not in job_file(window(VICTIM), TOPOLOGY, 1)
+
+
+def test_the_bound_and_the_pace_of_a_role_are_those_of_all_of_its_jobs() -> None:
+    """Four jobs of depth 2 have 8 in flight: of 1 us each that is 8 a microsecond. Each is paced by itself."""
+    arm = Arm("x", TOPOLOGY, {}, {})
+    four = replace(VICTIM, numjobs=4, iodepth=2)
+    (eight,) = (arm_bound(arm, window(role), "victim", "iops") for role in (replace(VICTIM, iodepth=8),))
+    assert arm_bound(arm, window(four), "victim", "iops") == eight == 8e6
+    assert arm_bound(arm, window(four), "victim", "lat.mean") == pytest.approx(1000)
+    paced = replace(four, options={"rate_iops": "100"})
+    assert expected_rates(arm, window(paced)) == {"victim": 400 * 4096}
+
+
+def test_jobs_of_one_role_are_summed_and_the_slowest_and_the_fastest_are_told() -> None:
+    """Three jobs of a window of 2 s: 400, 300 and 0 I/Os are 350, 200, 150 and 0 a second."""
+
+    def cloned(document: Any) -> None:
+        (job,) = document["jobs"]
+        jobs = [json.loads(json.dumps(job)) for _ in range(3)]
+        for each, (count, mean) in zip(jobs, ((400, 3e6), (300, 10e6), (0, 0.0)), strict=True):
+            each["read"] |= {"total_ios": count, "runtime": 2000}
+            each["read"]["lat_ns"] |= {"N": count, "mean": mean, "max": 2 * mean}
+        document["jobs"] = jobs
+
+    data = altered("aio", cloned)
+    role = read_fio(data, {"victim": 4096}, window=2 * 10**9, clones={"victim": 3})["victim"]
+    assert (role["iops"], role["bw"], role["total_ios"]) == (350, 350 * 4096, 700)
+    assert (role["job.iops.min"], role["job.iops.max"]) == (0, 200)
+    # (400 x 3 ms + 300 x 10 ms) / 700
+    assert (role["lat.mean"], role["lat.max"]) == (6e6, 20e6)
+    assert "lat.p99" not in role
+    with pytest.raises(MeasurementError, match="reported 3 times, not 4"):
+        read_fio(data, {"victim": 4096}, clones={"victim": 4})
+    alone = read_fio(recorded("aio"), {"victim": 4096})["victim"]
+    assert "job.iops.min" not in alone
