@@ -14,7 +14,7 @@ from harness.commands.boots import kernel_again, lab_of_host, watched
 from harness.commands.options import JOBS, RESULTS, RUN, SEEDS, number, tell
 from harness.commands.parser import Argument, Command, flag, option
 from harness.limits.bottleneck import Bottleneck
-from harness.limits.elements import ElementKind
+from harness.limits.queues import ElementKind
 from harness.profile.cells import ProfiledCell, chosen_cell, parse_cell, profiles_of_runs, recorded_profile
 from harness.profile.differential import differential
 from harness.profile.formats import write_profiles

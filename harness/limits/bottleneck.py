@@ -1,26 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which element of the way to the disks limits a load: the precedence, the sentence, and what raised limits give.
 
-What is nearer to the work comes first, for whatever is before it fills up behind it:
-
-1. the path selector, when a link is busy throughout on one path and another path has room: what the
-   link lacks, the selector withholds;
-2. a disk or a link that is busy throughout: queues are full because of it, not the other way round;
-3. the CPU, when it is busy throughout: requests that wait for it hold their tags meanwhile;
-4. a full queue, of the host or of a LUN: only now is it known that what lies behind could do more;
-5. a limit of blk-throttle: what it holds back has reached no queue;
-6. the load itself, when all that it has in flight is at the devices and nothing is full.
+What is nearer to the work comes first, for whatever is before it fills up behind it (docs/why.md, Precedence).
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
 
 from harness import fitted
 from harness.figures.samples import LoadUse, mean_use
-from harness.limits.elements import QUEUES, Element, ElementKind, elements
+from harness.limits.elements import elements, narrowest
 from harness.limits.limits import shares_of_bound
+from harness.limits.queues import QUEUES, Element, ElementKind
 from harness.scenario.model import Arm, Load
 from lab.base.errors import Misuse
 from lab.topology.limits import refusals
@@ -28,17 +22,7 @@ from lab.topology.model import Hba, Stack, Topology
 from lab.topology.parameters import multiplied
 from lab.topology.ranges import in_ranges
 
-PRECEDENCE = (
-    ElementKind.SELECTOR,
-    ElementKind.DISK,
-    ElementKind.LINK,
-    ElementKind.CPU,
-    ElementKind.HOST_QUEUE,
-    ElementKind.LUN_DEPTH,
-    ElementKind.LIMIT,
-    ElementKind.PACE,
-    ElementKind.IODEPTH,
-)
+PRECEDENCE = tuple(ElementKind)
 NOTHING = "nothing is saturated"
 UNCOUNTED = "not known"
 _OTHERS = 3
@@ -95,6 +79,8 @@ class Bottleneck:
         beside = ", ".join(f"{element.short} {100 * element.share:.0f} %" for element in self.others)
         if self.binding is None:
             return "; ".join(f"{element.label} {element.figure}" for element in self._uncounted) or f"fullest: {beside}"
+        if self.binding.kind is ElementKind.LATENCY:
+            return self.binding.figure
         if self.besides:
             beside = f"{', '.join(element.short for element in self.besides)} at the limit too; {beside}"
         return f"{self.binding.figure}; {beside}" if beside else self.binding.figure
@@ -117,16 +103,17 @@ def bottleneck(arm: Arm, load: Load, uses: Sequence[LoadUse], bw: Mapping[str, f
             ordered[-1] = binding
         return Bottleneck(arm.name, name, binding, tuple(ordered), reached)
 
-    try:
-        reached, shares = shares_of_bound(arm, load, bw)
-    except Misuse:
-        return of("", load.name, None)
+    alike, reached, shares = None, None, dict[str, float | None](dict.fromkeys(load.roles))
+    with suppress(Misuse):
+        reached, known = shares_of_bound(arm, load, bw)
+        alike, shares = min(known.values()) >= fitted.ALIKE * max(known.values()), dict(known)
     whole = of("", load.name, reached)
-    if min(shares.values()) >= fitted.ALIKE * max(shares.values()):
-        return whole
     roles = tuple(of(role, f"{load.name}.{role}", share) for role, share in shares.items())
     kinds = {each.binding and each.binding.kind for each in (whole, *roles)}
-    return replace(whole, roles=roles) if len(kinds) > 1 else whole
+    # Its own limit is named although others get as much for another reason.
+    own, differ = not kinds.isdisjoint({ElementKind.LIMIT, ElementKind.PACE}), len(kinds) > 1
+    apart = (differ and (own or not alike)) or (alike is False and ElementKind.LATENCY in kinds)
+    return replace(whole, roles=roles) if len(roles) > 1 and apart else whole
 
 
 def by_role(bottlenecks: Iterable[Bottleneck]) -> list[Bottleneck]:
@@ -310,6 +297,10 @@ class _Raise:
             if (arm, load) != (self.arm, self.load):
                 yield Alteration(group.label, "a quarter higher", arm, load, group == self.binding)
 
+    def latencies(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        for group in (group for group in groups if group == self.binding):
+            yield Alteration(group.label, "", self.arm, self.load, True, refused="it is no limit that can be raised")
+
     def iodepths(self, groups: Sequence[Element]) -> Iterator[Alteration]:
         roles = self.load.roles
         deeper = {
@@ -346,13 +337,9 @@ def _raise_numbers(text: str) -> str:
 
 def _adaptive(topology: Topology, stack: Stack) -> Stack:
     """All paths at once, each with as much in flight as its narrowest link carries."""
-    rates = [_narrowest(topology, path) for path in stack.over]
+    rates = [narrowest(topology, path) for path in stack.over]
     weights = tuple(max(1, round(_MOST_WEIGHT * rate / max(rates))) for rate in rates)
     return replace(stack, selector="service-time", policy="multibus", throughput=weights)
-
-
-def _narrowest(topology: Topology, path: str) -> int:
-    return min((topology.links[link].rate for link in topology.links_below(path)), default=1)
 
 
 def _faster(options: Mapping[str, str]) -> Mapping[str, str]:
@@ -379,4 +366,6 @@ _RAISED = {
     ElementKind.IODEPTH: _Raise.iodepths,
     ElementKind.PACE: _Raise.paces,
     ElementKind.LIMIT: _Raise.limits,
+    ElementKind.FREE_TAGS: _Raise.latencies,
+    ElementKind.LATENCY: _Raise.latencies,
 }

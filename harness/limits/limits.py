@@ -20,7 +20,7 @@ from harness.scenario.model import Arm, Load, Role
 from harness.scenario.registry import FIGURES, Rate, figure_of
 from lab.base.errors import Misuse
 from lab.base.units import parse_size
-from lab.topology.graph import ENDLESS, Access, Copy, FlowPart, Way, parts, rate_of
+from lab.topology.graph import ENDLESS, Access, FlowPart, Way, parts, rate_of
 from lab.topology.limits import driver_of, effective_iops
 from lab.topology.model import OWN_REQUESTS, SERIAL, Disk, Driver, Link, Lun, StackKind, Topology
 
@@ -124,8 +124,8 @@ class LoadPlan:
         choices, copies = list[FlowChoice](), dict[str, dict[int, dict[FlowElement, float]]]()
         for part in self._parts[role.name]:
             ways = [{key: use for key, use in self._uses(role, part, way) if use} for way in part.ways]
-            if part.copy and part.copy.needs_any:
-                copy = copies.setdefault(part.copy.stack, {}).setdefault(part.copy.number, {})
+            if part.mirror and part.either:
+                copy = copies.setdefault(part.mirror, {}).setdefault(part.copy, {})
                 for element in (element for element in ways[0] if all(element in way for way in ways)):
                     copy[element] = copy.get(element, 0.0) + part.share * min(way[element] for way in ways)
             elif len(ways) > 1:
@@ -264,17 +264,13 @@ class LoadPlan:
 
         A write to a mirror takes as long as its slowest copy, a read as its fastest.
         """
-        places: dict[object, dict[int, tuple[float, float]]] = {}
+        places: dict[tuple[bool, object], dict[int, tuple[float, float]]] = {}
         for index, part in enumerate(self._parts[role.name]):
-            copies = places.setdefault(replace(part.copy, number=0) if part.copy else index, {})
-            number = part.copy.number if part.copy else 0
-            wait, share = copies.get(number, (0.0, 0.0))
+            copies = places.setdefault((part.either, part.mirror or index), {})
+            wait, share = copies.get(part.copy, (0.0, 0.0))
             least = min(self._hold_time(role, part, way) for way in part.ways)
-            copies[number] = (wait + part.share * least, share + part.share)
-        waits = [
-            (min if isinstance(place, Copy) and place.needs_any else max)(copies.values())
-            for place, copies in places.items()
-        ]
+            copies[part.copy] = (wait + part.share * least, share + part.share)
+        waits = [(min if either else max)(copies.values()) for (either, _), copies in places.items()]
         return sum(wait for wait, _ in waits) / sum(share for _, share in waits)
 
 
@@ -375,14 +371,9 @@ def _check_requests(topology: Topology, role: Role) -> None:
 
 def _in_flight(topology: Topology, every: Sequence[Role], role: Role, queue: Mapping[str, str]) -> int:
     """How many requests of a role on one disk can be in flight at once, on each LUN below it."""
-    tags = [tags_available(topology, every, lun) for lun in topology.leaves(role.disk)]
+    hbas = [topology.hbas[topology.luns[lun].hba] for lun in topology.leaves(role.disk)]
+    tags = [min(hba.cmd_per_lun, fair_share(hba.tags, active_luns(topology, every, hba.name))) for hba in hbas]
     return min(role.depth, sum(tags), int(queue.get("nr_requests", role.depth)))
-
-
-def tags_available(topology: Topology, every: Sequence[Role], lun: str) -> int:
-    """How many requests of ``every`` role a LUN can hold at once."""
-    hba = topology.hbas[topology.luns[lun].hba]
-    return min(hba.cmd_per_lun, fair_share(hba.tags, active_luns(topology, every, hba.name)))
 
 
 def active_luns(topology: Topology, every: Sequence[Role], hba: str) -> int:

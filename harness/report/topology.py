@@ -249,7 +249,7 @@ def _shares(topology: Topology, name: str) -> str:
     shares: dict[tuple[str, bool], list[str]] = {}
     for part in parts(topology, name, access):
         share = str(Fraction(part.share).limit_denominator(1000))
-        shares.setdefault((share, bool(part.copy) or len(part.ways) > 1), []).extend(way.lun for way in part.ways)
+        shares.setdefault((share, part.either or len(part.ways) > 1), []).extend(way.lun for way in part.ways)
     return "; ".join(
         f"{'all' if share == '1' else share} by {'any free one of ' if free else ''}{_listed(luns)}"
         for (share, free), luns in shares.items()

@@ -154,14 +154,11 @@ def check_repeats(scenario: Scenario, *, verify: bool) -> None:
 
 def check_common_arm(*plans: PlannedRun) -> None:
     """Raise CannotJudge, before anything boots, where no arm can run on every kernel."""
-    reasons = [{cell.arm: cell.skip for cell in plan.facts.cells} for plan in plans]
-    if all(any(each[arm] for each in reasons) for arm in reasons[0]):
-        says = [reason for each in reasons for skip in each.values() for reason in skip]
-        raise CannotJudge(
-            f"no arm of {plans[0].request.scenario.name} runs on both kernels, so nothing was booted:"
-            f" {'; '.join(dict.fromkeys(says))}",
-            remedy="change what the kernel lacks in the topology, or choose another kernel",
-        )
+    cells = [cell for plan in plans for cell in plan.facts.cells]
+    if {cell.arm for cell in cells if cell.skip} == {cell.arm for cell in cells}:
+        says = "; ".join(dict.fromkeys(reason for cell in cells for reason in cell.skip))
+        message = f"no arm of {plans[0].facts.scenario} runs on both kernels, so nothing was booted: {says}"
+        raise CannotJudge(message, remedy="change what the kernel lacks in the topology, or choose another kernel")
 
 
 def plan_run(lab: Lab, request: Request) -> PlannedRun:

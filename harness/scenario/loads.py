@@ -210,13 +210,12 @@ def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) 
 def check_memory(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) -> None:
     """Reports, at each load, what does not fit into the memory of the guest of an arm."""
     for load in loads.values():
-        for arm, needs in ((arm, dict(_memory(load, arm.topology))) for arm in arms.values()):
-            if (needed := sum(needs.values())) > arm.topology.memory:
-                text = ", ".join(f"{what} {show_size(size)}" for what, size in needs.items() if size)
-                has = f"load {load.name}: arm {arm.name} has memory {show_size(arm.topology.memory)}"
-                says = f"{has}, {show_size(needed)} are needed: {text}"
-                row.get("loads")[load.name].add("", says, "write more memory in its topology")
-                break
+        every = ((arm, dict(_memory(load, arm.topology))) for arm in arms.values())
+        for arm, needs in islice((pair for pair in every if sum(pair[1].values()) > pair[0].topology.memory), 1):
+            text = ", ".join(f"{what} {show_size(size)}" for what, size in needs.items() if size)
+            says = f"memory {show_size(arm.topology.memory)}, {show_size(sum(needs.values()))} are needed: {text}"
+            remedy = "write more memory in its topology"
+            row.get("loads")[load.name].add("", f"load {load.name}: arm {arm.name} has {says}", remedy)
 
 
 _OF_JOB = 200 << 10

@@ -161,9 +161,6 @@ def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
     image = read_module(closure.load[-1])
     absent = [name for name in wanted if not has_parameter(image, name)]
     if absent:
-        fixed = (
-            f" (its can_queue is fixed at {drivers.FIXED_QUEUE}, for driver tcm_loop and tcmu: write can_queue:"
-            f" {drivers.FIXED_QUEUE}, with cmd_per_lun as each LUN's own limit, or use Linux 6.1 or later)"
-        )
+        fixed = f" (fixed at {drivers.FIXED_QUEUE} for drivers tcm_loop and tcmu: write that, or use Linux 6.1 on)"
         hint = fixed if step.name == "tcm_loop" else ""
         yield f"{step.name} of {kernel.release} has no parameter {', '.join(absent)}{hint}"

@@ -38,20 +38,12 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Copy:
-    """The mirror ``number`` of a ``stack``: a read needs any of them (``needs_any``), a write all."""
-
-    stack: str
-    needs_any: bool
-    number: int
-
-
-@dataclass(frozen=True)
 class FlowPart:
-    """``share`` bytes of one disk for each byte of the target, through any of ``ways``, or on this ``copy`` of them.
+    """``share`` bytes of one disk for each byte of the target, through any of ``ways``.
 
     ``request`` is the largest size of a request at the LUN, after merging. ``run`` bytes are contiguous before the next
-    seek, ENDLESS for a stream. The part uses ``size`` bytes of the disk from ``start`` on.
+    seek, ENDLESS for a stream. The part uses ``size`` bytes of the disk from ``start`` on,
+    and is on a ``copy`` of a ``mirror``; ``either``: one copy is enough.
     """
 
     ways: tuple[Way, ...]
@@ -60,7 +52,9 @@ class FlowPart:
     run: int
     start: int
     size: int
-    copy: Copy | None = None
+    mirror: str = ""
+    copy: int = 0
+    either: bool = False
 
 
 def parts(topology: Topology, target: str, access: Access) -> tuple[FlowPart, ...]:
@@ -168,22 +162,19 @@ def _array(topology: Topology, stack: Stack, access: Access, share: float) -> It
 
 def _mirror_reads(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     members = stack.over[: len(stack.over) - stack.write_mostly]
-    copies = list(_copies(topology, replace(stack, over=members), access, share, needs_any=True))
-    if len(copies) > len(members):
-        yield from copies
-        return
-    ways = tuple(way for part in copies for way in part.ways)
-    yield replace(copies[0], ways=ways, copy=None)
+    copies = list(_copies(topology, replace(stack, over=members), access, share, either=True))
+    if len(copies) == len(members):
+        ways = tuple(way for part in copies for way in part.ways)
+        copies = [replace(copies[0], ways=ways, mirror="", either=False)]
+    yield from copies
 
 
-def _mirror_writes(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
-    yield from _copies(topology, stack, access, share, needs_any=False)
-
-
-def _copies(topology: Topology, stack: Stack, access: Access, share: float, *, needs_any: bool) -> Iterator[FlowPart]:
+def _copies(
+    topology: Topology, stack: Stack, access: Access, share: float, *, either: bool = False
+) -> Iterator[FlowPart]:
     for number, member in enumerate(stack.over):
         for part in _of_member(topology, member, access, share):
-            yield replace(part, copy=Copy(stack.name, needs_any, number))
+            yield replace(part, mirror=stack.name, copy=number, either=either)
 
 
 def _two_copies(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
@@ -218,7 +209,7 @@ def _parity_writes(topology: Topology, stack: Stack, access: Access, share: floa
 
 _Layout = Callable[[Topology, Stack, Access, float], Iterator[FlowPart]]
 _ARRAYS: Mapping[str, tuple[_Layout, _Layout]] = {
-    "raid1": (_mirror_reads, _mirror_writes),
+    "raid1": (_mirror_reads, _copies),
     "raid10": (_stripes, _two_copies),
     **dict.fromkeys(PARITY, (_parity_reads, _parity_writes)),
 }

@@ -18,9 +18,9 @@ from harness.judge.cells import Ensemble, _mean, skipped_cell
 from harness.judge.operands import Evidence, Unavailable, window_values
 from harness.judge.verdict import judge
 from harness.limits.bottleneck import NOTHING, bottleneck, changes
-from harness.limits.elements import ElementKind
 from harness.limits.filling import Flow, FlowChoice, FlowElement, FlowKind, fill
 from harness.limits.limits import arm_bound
+from harness.limits.queues import ElementKind
 from harness.scenario.model import Arm, Status
 from lab.base.record import Outcome
 from lab.topology.model import Lun

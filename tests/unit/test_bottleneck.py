@@ -23,7 +23,7 @@ from harness.limits.bottleneck import (
     bottleneck,
     changes,
 )
-from harness.limits.elements import Element, ElementKind
+from harness.limits.queues import Element, ElementKind
 from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, sentences
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Arm, Load, Role

@@ -13,7 +13,7 @@ import pytest
 from harness.commands.explain import _functions
 from harness.figures.read import figures_of
 from harness.limits.bottleneck import Bottleneck
-from harness.limits.elements import Element, ElementKind
+from harness.limits.queues import Element, ElementKind
 from harness.profile import cells
 from harness.profile.cells import ProfiledBoot, ProfiledCell, chosen_cell, parse_cell, profile_of, recorded_profile
 from harness.profile.model import BLIND, Code

@@ -52,8 +52,7 @@ def test_all_reasons_at_once(tmp_path: Path) -> None:
         f"{release} has no module target_core_iblock",
         f"{release} has no module sd_mod",
         f"tcm_loop of {release} has no parameter can_queue, cmd_per_lun, nr_hw_queues"
-        " (its can_queue is fixed at 1024, for driver tcm_loop and tcmu: write can_queue: 1024, with"
-        " cmd_per_lun as each LUN's own limit, or use Linux 6.1 or later)",
+        " (fixed at 1024 for drivers tcm_loop and tcmu: write that, or use Linux 6.1 on)",
         f"{release} has no module bfq",
     )
 

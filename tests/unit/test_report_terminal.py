@@ -16,7 +16,7 @@ from harness.judge.claims import Judgement
 from harness.judge.verdict import Measurement, Verdict, judge
 from harness.judge.visible import unseen
 from harness.limits.bottleneck import Bottleneck
-from harness.limits.elements import Element, ElementKind
+from harness.limits.queues import Element, ElementKind
 from harness.noise import Interval
 from harness.record.store import KernelFacts
 from harness.report.claims import claim_text, conclusion

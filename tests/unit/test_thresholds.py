@@ -257,7 +257,9 @@ VIRTUAL = [one for one in shipped_scenarios(SCENARIOS) if one.clock is Clock.VIR
 SEVERAL = [one.name for one in VIRTUAL if any(arm.topology.processors.several for arm in one.arms.values())]
 NOT_HERE = {
     "io-cost": "its bounds are newer than the study",
-    **dict.fromkeys(("huge-reads", "mixed-loads", "parallel-jobs", "poisson-arrivals"), "newer than the study"),
+    **dict.fromkeys(
+        ("huge-reads", "mixed-loads", "null-three-users", "parallel-jobs", "poisson-arrivals"), "newer than the study"
+    ),
     "legacy-fair-tags": "kernels before 5.0",
     "legacy-path": "kernels before 5.0",
     "nr-requests": "queue/async_depth is of 7.2",

@@ -12,7 +12,7 @@ from harness.judge import cells as cells_module
 from harness.judge.cells import ENDINGS
 from harness.limits import bottleneck as precedence_module
 from harness.limits.bottleneck import PRECEDENCE, Bottleneck
-from harness.limits.elements import ElementKind
+from harness.limits.queues import ElementKind
 from harness.record import judging
 from harness.record.judging import explain_run, judge_run
 from harness.record.store import RunFolder, Store, load_run
