@@ -26,9 +26,9 @@ _MIXED = "mixed"
 _LATENCIES = ("lat", "clat", "slat")
 _NS_PER_MS = 1_000_000
 _SECTOR = 512
-_COMPLAINTS = re.compile(rb"\A(?:verify: |\S+ : Saving output of ).*?\n(?=\{)", re.DOTALL)
+_COMPLAINTS = re.compile(rb'\A(?:verify: |\S+ : Saving output of ).*?(?=\{\s*"fio version")', re.DOTALL)
 """What verifying readers write into the output for each bad block, before the document; they mix their lines. Those
-that are processes write what fio said of exec_prerun before it.
+that are processes write what fio said of exec_prerun before it, and lose the end of a buffer, which may be in a line.
 """
 
 

@@ -115,13 +115,14 @@ def test_what_is_missing_or_odd_is_named(change: Callable[[Any], None], says: st
 
 
 @pytest.mark.parametrize("said", [b"", b"r : Saving output of prerun in r.prerun.txt\n"])
-def test_bad_blocks_of_a_verifying_reader_are_counted_and_other_errors_fail(said: bytes) -> None:
+@pytest.mark.parametrize("cut", [b" at file /lab/y\n", b" at file /lab/y, length 65536 "])
+def test_bad_blocks_of_a_verifying_reader_are_counted_and_other_errors_fail(said: bytes, cut: bytes) -> None:
     def verified(bad: int, error: int, first: int) -> bytes:
         def change(document: Any) -> None:
             document["jobs"][0].update(error=error, total_err=bad, first_error=first)
 
         complaint = b"verify: bad magic header 0, wanted acca at file /lab/x offset 0, length 4096\n"
-        return (said if bad else b"") + bad * (complaint + b" at file /lab/y\n") + altered("aio", change)
+        return (said if bad else b"") + bad * (complaint + cut) + altered("aio", change)
 
     def read(data: bytes) -> float:
         return read_fio(data, {"victim": 4096})["victim"]["verify.bad"]
