@@ -53,8 +53,9 @@ def read_fio(
     ``window`` is the run time that was asked for, in ns. fio counts
     the I/Os that it starts before the end of the window, yet divides by the longer time in which those in flight come
     back: 64 requests of 400 ms would lose a sixth of their rate in a window of 2 s; its io_bytes has the stragglers of
-    both ends. So rates are the counted I/Os over the window, times the block size for ``bw``. A job without I/O, when
-    another had some, was starved: its rates are zero, and it has no latencies.
+    both ends. So rates are the counted I/Os over the window, times the block size for ``bw``; those of a job that
+    ``outlives`` it are over the time it ran, and no claim on them is judged. A job without I/O, when another had some,
+    was starved: its rates are zero, and it has no latencies.
 
     Raises MeasurementError for a document that is truncated, lacks a field, holds other jobs than ``roles`` or one
     that failed, and when no job did any I/O.
@@ -110,10 +111,19 @@ def _figures(jobs: Sequence[Node], name: str, file: str, window: int | None, bs:
 
 
 def _seconds(part: Node, window: int | None) -> float:
-    """The time over which a direction counted its I/Os. A job that ended early counted for less."""
+    """The time over which a direction counted its I/Os. A job that ended early counted for less, one that outlived its
+    window counted what waited for the end of the job."""
     runtime = part.whole("runtime") * _NS_PER_MS
-    counted = runtime if window is None else min(runtime, window)
-    return max(counted, _NS_PER_MS) / 1e9
+    late = window is None or outlives(runtime, window, part.node("lat_ns").number("max"))
+    return max(runtime if late or window is None else min(runtime, window), _NS_PER_MS) / 1e9
+
+
+def outlives(ran: float, window: int, longest: float) -> bool:
+    """Whether a job ran on after its window for longer than its I/Os in flight did, of which one took ``longest`` ns.
+
+    Such a job waited for something that is none of its I/Os: an fsync that writes back what is in the page cache.
+    """
+    return ran - longest > window * (1 + fitted.MODELS)
 
 
 def _latency(parts: Sequence[Node]) -> Iterator[tuple[str, float]]:

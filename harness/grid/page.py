@@ -82,11 +82,13 @@ def _part_of(that: str, ratio: str, expect: str, words: Sequence[tuple[str, str,
 
 def _reproductions(rows: Sequence[Row]) -> Iterator[Values]:
     for wanted in _newest(rows).reproduces:
-        drawn = []
+        drawn, words = [], []
         for label, run in rows:
             alike = [told for told in run.verdict.reproductions if told.ratio == wanted.ratio] if run else []
-            drawn.append(StripRow(label, alike[0].ensemble if alike else None))
-        words = [(row.label, "", spread(row.ensemble) if row.ensemble else _NOTHING) for row in drawn]
+            row = StripRow(label, alike[0].ensemble if alike else None)
+            mark = f" ({alike[0].mark})" if alike and alike[0].mark else ""
+            drawn.append(row)
+            words.append((label, "", spread(row.ensemble) + mark if row.ensemble else _NOTHING))
         picture = strip(wanted.that, drawn, reported=wanted.reported)
         report = f"report: {reported(wanted.reported, wanted.in_words)}"
         yield _part_of(wanted.that, wanted.ratio.text, report, words, picture)

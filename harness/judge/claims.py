@@ -30,6 +30,8 @@ from lab.base.record import Outcome
 NOT_RUN = "not run"
 WITHIN_LAYOUT = "within layout"
 XFAIL, XPASS = "XFAIL", "XPASS"
+FAR_OFF = 0.2
+"""A reproduced ratio that is off the report's figure by more than this share is marked, and needs a reason."""
 AS_IT_MUST = "negative control: fails, as it must"
 HELD = "negative control: held, but must fail: this ratio does not show the fault"
 
@@ -184,6 +186,12 @@ class ReproductionVerdict(Reproduction):
             return None
         return self.ensemble.median / self.reported - 1
 
+    @property
+    def mark(self) -> str:
+        """What marks it where it is ``FAR_OFF``; empty otherwise."""
+        far = self.off is not None and abs(self.off) > FAR_OFF
+        return f"{1 + (self.off or 0.0):.2g} times the report's figure" if far else ""
+
 
 def judge_reproduction(entry: Reproduction, evidence: Evidence, seeds: Sequence[int]) -> ReproductionVerdict:
     """It is shown and never counted: that the hardware of the report was the same is no claim."""
@@ -294,7 +302,7 @@ def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence
     except Unavailable as lacking:
         return Judgement(lacking.status, None, lacking.reason)
     wrong = above_bound(ratio, ensemble, evidence)
-    if wrong or (hidden := cannot_show(ratio, evidence, seeds)):
+    if wrong or (hidden := cannot_show(ratio, evidence, seeds, expect)):
         return Judgement(Status.ERROR if wrong else Status.DONE, ensemble, wrong or hidden)
     if evidence.rule is not None:
         return _under_noise(evidence.rule, ensemble, expect, _scatter(ratio, evidence, ensemble))

@@ -2,21 +2,37 @@
 """What a run cannot show: why a ratio is not judged, and in a line for each report what its figures lack."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 
 from harness import fitted
+from harness.figures.fio import outlives
 from harness.judge.cells import CellResult
-from harness.judge.operands import Evidence
-from harness.scenario.model import Load, Operand, Ratio, Role, Scenario, Unseen
+from harness.judge.operands import Evidence, operand_value
+from harness.scenario.model import Bound, Load, Operand, Ratio, Role, Scenario, Unseen
 from harness.scenario.ratio import BASELINE, BOUND, NUMBER, TRIED
-from harness.scenario.registry import GUEST, HOST, IDLE, LUN, Basis, Figures, figure_of, named
+from harness.scenario.registry import (
+    GUEST,
+    HOST,
+    IDLE,
+    LUN,
+    RUNTIME,
+    TOTAL_IOS,
+    Basis,
+    BootFile,
+    Figures,
+    Rate,
+    figure_of,
+    named,
+)
 from lab.base.units import show_time
 from lab.topology.model import Hba, Topology
 
 REACHED = 0.5
 """Share of a buffered role's bytes that its device must have moved in the window, or the page cache made the figure."""
-_SECTOR = 512
+_SECTOR, _SECOND = 512, 1e9
+FEWEST = round(1 / fitted.MODELS)
+"""I/Os of a window from which one more or less moves a rate by less than device models are exact."""
 TOO_BUSY = (
     "the guest was idle for less than a fifth of the window, so the processor and not the device set the figure: "
     "this cannot support a claim about the device"
@@ -36,10 +52,10 @@ _CHANGED = re.compile(r"[+-](?!\s*(?:\*|/[*/]))")
 _FILE = re.compile(r"(?:---|\+\+\+) [ab]/(\S+)")
 
 
-def cannot_show(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> str:
+def cannot_show(ratio: Ratio, evidence: Evidence, seeds: Sequence[int], expect: Bound | None = None) -> str:
     """Why the ratio is no evidence for what a claim says of it; empty where it is, or where its scenario means that.
 
-    A busy CPU counts also where the idle time of a window was not recorded.
+    A busy CPU counts also where the idle time of a window was not recorded, few I/Os only with ``expect``.
     """
     scenario = evidence.scenario
     meant = frozenset(Unseen) - {Unseen.CPU} if scenario.meant is None else scenario.meant
@@ -48,11 +64,14 @@ def cannot_show(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> str:
     if Unseen.CPU not in meant and any(_idle(*at) < fitted.LEAST_IDLE for at in speed):
         return TOO_BUSY
     costs = [*_windows((each for each in every if _basis(each) is Basis.CPU), evidence, seeds)]
+    if late := next(filter(None, (_late(scenario, *at) for at in (*speed, *costs))), ""):
+        return f"inconclusive: {late}"
     hidden = {
         Unseen.PARALLEL: (_took_turns(scenario, *at) for at in costs),
         Unseen.CACHED: (_not_filled(scenario, *at) for at in speed),
         Unseen.SHORT: (_too_short(scenario, each) for each in every),
         Unseen.DRIVER: (_other_code(scenario, each) for each in every),
+        Unseen.FEW: (_too_few(ratio, expect, evidence, seed) for seed in seeds if expect),
     }
     for kind, reasons in hidden.items():
         if kind not in meant and (reason := next(filter(None, reasons), "")):
@@ -70,10 +89,52 @@ def _took_turns(scenario: Scenario, operand: Operand, figures: Figures) -> str:
 
 def _not_filled(scenario: Scenario, operand: Operand, figures: Figures) -> str:
     name, role_name, metric = operand.key
-    load = scenario.loads[name]
-    role = load.roles.get(role_name)
-    share = None if role is None or figure_of(role_name, metric).below else reached(load, role, figures)
-    return f"{_cached(role_name, share)}: its device" if share is not None and share < REACHED else ""
+    role = scenario.loads[name].roles.get(role_name)
+    cached = (
+        None if role is None or figure_of(role_name, metric).below else _cached(scenario.loads[name], role, figures)
+    )
+    return f"{cached[1]}: its device" if cached else ""
+
+
+def _late(scenario: Scenario, operand: Operand, figures: Figures) -> str:
+    load, holder = scenario.loads[operand.key[0]], operand.key[1]
+    late = (_outlived(load, role, figures) for role in load.roles.values() if holder in (role.name, GUEST))
+    return next((outlived[1] for outlived in late if outlived), "")
+
+
+def _too_few(ratio: Ratio, expect: Bound, evidence: Evidence, seed: int) -> str:
+    """The I/Os that decide a ratio, where another count below ``FEWEST`` might decide it otherwise."""
+    ends = [_ends(operand, evidence, seed) for operand in ratio.operands]
+    count, name = min((count, ".".join(each.path)) for each, (_, _, count) in zip(ratio.operands, ends, strict=True))
+    if count >= FEWEST:
+        return ""
+    (low, high, _), (least, most, _) = (*ends, (1.0, 1.0, inf))[:2]
+    low, high = low / most, high / least if least else inf
+    below, above = expect.low is not None and high < expect.low, expect.high is not None and low > expect.high
+    if below or above or (expect.holds(low) and expect.holds(high)):
+        return ""
+    return f"{_ios(count)} decide{'s' * (count == 1)} {name}: what more of them show"
+
+
+def _ends(operand: Operand, evidence: Evidence, seed: int) -> tuple[float, float, float]:
+    """The least and the most that an operand could be with any number of I/Os below ``FEWEST``, where it rests on so
+    few; and this number, infinite for another operand."""
+    value = operand_value(operand, seed, evidence)
+    if operand.kind in (BOUND, NUMBER) or operand.key[0] == TRIED or operand.key[1] in (GUEST, LUN, HOST):
+        return value, value, inf
+    load, (_, role, metric) = evidence.scenario.loads[operand.key[0]], operand.key
+    cells, figure = evidence.baseline if operand.kind == BASELINE else evidence.cells, figure_of(role, metric)
+    figures = (cells or {})[operand.arm, seed].figures
+    few = _few(load, load.roles[role], figures)
+    below = figures.get((load.name, role, "members.requests"), 0.0) * load.runtime / (load.ramp + load.runtime)
+    if figure.below and below >= FEWEST:
+        few = None
+    if few is None or figure.basis is not Basis.TIME or not (figure.rate or figure.source is BootFile.FIO):
+        return value, value, inf
+    if figure.rate is None:
+        return value * few[0] / FEWEST, inf, few[0]
+    size = load.roles[role].bs if figure.rate is Rate.BYTES else 1
+    return 0.0, value + (FEWEST - few[0]) * size * _SECOND / load.runtime, few[0]
 
 
 def _too_short(scenario: Scenario, operand: Operand) -> str:
@@ -127,19 +188,49 @@ def reached(load: Load, role: Role, figures: Figures) -> float | None:
     """The share of a buffered role's bytes that its device moved from ramp to window's end; None where not known."""
     counted = [figures.get((load.name, role.name, f"{where}.sectors")) for where in ("disk", "members")]
     sectors = [each for each in counted if each is not None]
-    if role.direct or not sectors or not (ios := figures.get((load.name, role.name, "total_ios"))):
+    if role.direct or not sectors or not (ios := figures.get((load.name, role.name, TOTAL_IOS))):
         return None
     return max(sectors) * _SECTOR / (ios * role.bs)
 
 
-def _cached(role: str, share: float) -> str:
-    return f"the device moved {share:.0%} of what the buffered {role} did in the page cache"
+def _cached(load: Load, role: Role, figures: Figures) -> tuple[float, str] | None:
+    """How little of a buffered role its device did, and in words; None where that is enough or not known."""
+    if (share := reached(load, role, figures)) is None or share >= REACHED:
+        return None
+    return share, f"the device moved {share:.0%} of what the buffered {role.name} did in the page cache"
+
+
+def _few(load: Load, role: Role, figures: Figures) -> tuple[float, str] | None:
+    """How many I/Os a role did, and in words; None where these are enough."""
+    count = figures.get((load.name, role.name, TOTAL_IOS), inf)
+    return (count, f"{_ios(count)} of {role.name}") if count < FEWEST else None
+
+
+def _ios(count: float) -> str:
+    return f"{count:.0f} I/O{'s' * (count != 1)}"
+
+
+def _outlived(load: Load, role: Role, figures: Figures) -> tuple[float, str] | None:
+    """What part of its time was in its window, and in words; None where I/Os in flight explain the rest."""
+    ran, longest = (figures.get((load.name, role.name, metric), 0.0) for metric in (RUNTIME, "lat.max"))
+    if not outlives(ran, load.runtime, longest):
+        return None
+    says = f"the job of {role.name} ran {ran / _SECOND:.1f} s of a window of {load.runtime / _SECOND:g} s"
+    return load.runtime / ran, says
+
+
+_OF_ROLES = {
+    "a device under a page cache that does not fill": _cached,
+    "steady rates where few I/Os decide": _few,
+    "rates of a window that a job outlives": _outlived,
+}
 
 
 def unseen(scenario: Scenario, cells: Iterable[CellResult]) -> str:
     """What figures of the scenario cannot contain, in one line."""
     every = [*cells]
-    lines = (_waiting(scenario, every), _in_cache(scenario, every), _cut_short(scenario), _drivers(scenario))
+    of_roles = (_worst(says, of_role, scenario, every) for says, of_role in _OF_ROLES.items())
+    lines = (_waiting(scenario, every), *of_roles, _cut_short(scenario), _drivers(scenario))
     return "; ".join(filter(None, lines))
 
 
@@ -162,16 +253,22 @@ def _waiting(scenario: Scenario, cells: Sequence[CellResult]) -> str:
     )
 
 
-def _in_cache(scenario: Scenario, cells: Sequence[CellResult]) -> str:
-    shares = (
-        (share, cell.arm, load.name, role.name)
+def _worst(
+    says: str,
+    of_role: Callable[[Load, Role, Figures], tuple[float, str] | None],
+    scenario: Scenario,
+    cells: Sequence[CellResult],
+) -> str:
+    """The window that it holds for most."""
+    windows = (
+        (*worst, cell.arm, load.name)
         for cell in cells
         for load in scenario.loads.values()
         for role in load.roles.values()
-        if (share := reached(load, role, cell.figures)) is not None and share < REACHED
+        if (worst := of_role(load, role, cell.figures))
     )
-    share, arm, load, role = min(shares, default=(inf, "", "", ""))
-    return f"a device under a page cache that does not fill: in {arm}, {load} {_cached(role, share)}" if role else ""
+    _, text, arm, load = min(windows, default=(inf, "", "", ""))
+    return f"{says}: in {arm}, {load} {text}" if text else ""
 
 
 def _cut_short(scenario: Scenario) -> str:

@@ -163,6 +163,7 @@ def _reproductions(verdict: Verdict) -> Iterator[Values]:
         shown = NOT_MEASURED if entry.ensemble is None else spread(entry.ensemble)
         report = reported(entry.reported, entry.in_words)
         off = "" if entry.off is None else f"{100 * entry.off:+.1f} % from the report's {report}. "
+        off = f"Far off: {entry.mark}. {off}" if entry.mark else off
         before = f"Report: {report}. " if entry.reported is None else ""
         drawn = strip(entry.that, [StripRow("", entry.ensemble)], reported=entry.reported)
         more = {"expect": "", "ratio": entry.ratio.text, "sentence": before + off + (entry.because or entry.reason)}

@@ -35,6 +35,7 @@ class Unseen(StrEnum):
     CACHED = "page-cache"
     SHORT = "short-window"
     DRIVER = "other-driver"
+    FEW = "few-ios"
 
 
 READS = frozenset({"read", "randread"})

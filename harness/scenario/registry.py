@@ -137,7 +137,7 @@ class Figure:
     absent: Callable[[FigureKey, Figures], str] = _recorded
 
 
-IOPS, RUNTIME, IDLE, PER_IO, SEEN = "iops", "runtime", "cpu.idle", "cpu.per_io", "lines.seen"
+IOPS, RUNTIME, TOTAL_IOS, IDLE, PER_IO, SEEN = "iops", "runtime", "total_ios", "cpu.idle", "cpu.per_io", "lines.seen"
 MOST_PROCESSORS = 8
 LARGEST_FOLIO = 9
 """The order of 2 MiB, the largest folio that filesystems get in the page cache (MAX_PAGECACHE_ORDER on x86)."""
@@ -184,7 +184,7 @@ def _fio() -> Iterator[Figure]:
             noise = Noise.MEDIAN if name == "p50" else Noise.PERCENTILE
             yield latency(f"{kind}.{name}", noise=noise, lacks=_apart)
     yield Figure("verify.bad", "blocks that a role with verify read and that were not what had been written there")
-    for name, unit in (("total_ios", ""), (RUNTIME, "ns")):
+    for name, unit in ((TOTAL_IOS, ""), (RUNTIME, "ns")):
         yield Figure(name, "recorded for other figures", unit=unit, basis=Basis.TIME, held_by=())
 
 

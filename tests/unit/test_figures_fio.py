@@ -41,6 +41,7 @@ def test_rates_are_over_the_window_or_the_time_of_a_job_that_ended_before() -> N
     # 64 requests of 400 ms over 2 s, as fio reports them: 160 started, 223 seen to end, 401 ms of waiting.
     def slow(document: Any) -> None:
         document["jobs"][0]["read"].update(total_ios=160, io_bytes=223 * 4096, runtime=2401, iops=66.6389)
+        document["jobs"][0]["read"]["lat_ns"]["max"] = 401 * 10**6
 
     sample = read_fio(altered("aio", slow), {"victim": 4096}, window=2 * 10**9)["victim"]
     assert sample["iops"] == 80
@@ -51,6 +52,18 @@ def test_rates_are_over_the_window_or_the_time_of_a_job_that_ended_before() -> N
         document["jobs"][0]["read"].update(total_ios=100, runtime=500)
 
     assert read_fio(altered("aio", short), {"victim": 4096}, window=2 * 10**9)["victim"]["iops"] == 200
+
+
+def test_rates_of_a_job_that_outlives_its_window_are_over_the_time_it_ran() -> None:
+    """20,000 buffered writes, then an fsync until 20.009 s: 999.55 a second, not 20,000 in the 1.5 s of the window."""
+
+    def late(document: Any) -> None:
+        document["jobs"][0]["read"].update(total_ios=20_000, runtime=20_009)
+        document["jobs"][0]["read"]["lat_ns"]["max"] = 10**6
+
+    sample = read_fio(altered("aio", late), {"victim": 4096}, window=1500 * 10**6)["victim"]
+    assert sample["iops"] == pytest.approx(20_000 / 20.009)
+    assert sample["bw"] == pytest.approx(4096 * 20_000 / 20.009)
 
 
 def test_a_mix_is_the_sum_of_its_directions_and_has_percentiles_if_fio_counted_it_together() -> None:

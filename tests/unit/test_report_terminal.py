@@ -65,9 +65,22 @@ def test_the_full_report_compares_with_the_field_report_in_figures_or_in_words()
     model = replace(MODEL, reproduces=told)
     lines = [re.sub(r"\s+", " ", line).strip() for line in report(RESULTS, model, Detail.FULL).splitlines()]
     measured = "measured 0.9600 [0.9500 .. 0.9700]"
-    assert lines[lines.index("- it halves") :][:3] == ["- it halves", "report 0.48", measured]
+    assert lines[lines.index("- it halves") :][:4] == [
+        "- it halves",
+        "report 0.48",
+        measured,
+        "far off: 2 times the report's figure",
+    ]
     assert lines[lines.index("- it starves") :][:3] == ["- it starves", 'report "load skyrockets"', measured]
-    assert "it halves" not in report(RESULTS, model)
+    # Every report has what is far off without a reason.
+    assert "far off: 2 times" in report(RESULTS, model) and "it starves" not in report(RESULTS, model)
+    for known in (
+        Reproduction("it halves", share, 0.48, because="the report is older"),
+        Reproduction("it is", share, 0.81),
+    ):
+        assert "Compared" not in report(RESULTS, replace(MODEL, reproduces=(known,)))
+    third = replace(MODEL, reproduces=(Reproduction("it is a third", share, 2.88),))
+    assert "far off: 0.33 times the report's figure" in report(RESULTS, third)
 
 
 def test_a_report_starts_and_ends_with_the_verdict_and_the_brief_one_is_that_line() -> None:

@@ -256,6 +256,7 @@ def test_the_page_has_a_row_for_each_kind_and_the_arms() -> None:
 VIRTUAL = [one for one in shipped_scenarios(SCENARIOS) if one.clock is Clock.VIRTUAL]
 SEVERAL = [one.name for one in VIRTUAL if any(arm.topology.processors.several for arm in one.arms.values())]
 NOT_HERE = {
+    "fs-requests": "its new files are newer than the study",
     "io-cost": "its bounds are newer than the study",
     **dict.fromkeys(
         ("huge-reads", "mixed-loads", "null-three-users", "parallel-jobs", "poisson-arrivals"), "newer than the study"

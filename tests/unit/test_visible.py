@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Claims of what a run cannot show are not judged, unless the scenario says that they are meant."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -250,12 +251,12 @@ SHIPPED = sorted(path for path in SCENARIOS.rglob("*.yaml") if path.parent.name 
 def test_only_three_shipped_claims_could_be_hidden_by_what_is_not_meant() -> None:
     """Whatever their boots measure: those of buffered roles, each of which was run (PASS on 6.1).
 
-    A busy CPU aside, whose rule is older than the key.
+    Aside from a busy CPU, whose rule is older than the key, and few I/Os, which another count may leave judged.
     """
     hidden: dict[str, set[str]] = {}
     for path in SHIPPED:
         made = read_scenario(str(path))
-        made = replace(made, meant=(*(made.meant or ()), Unseen.CPU))
+        made = replace(made, meant=(*(made.meant or ()), Unseen.CPU, Unseen.FEW))
         cells = {(arm, 1): CellResult(arm, 1, Status.PASS, figures=Hidden()) for arm in made.arms}
         evidence = Evidence(made, cells, cells)
         ratios = [entry.ratio for entry in made.claims] + [entry.ratio for entry in made.controls]
@@ -285,6 +286,84 @@ def test_the_key_changes_no_digest(tmp_path: Path) -> None:
     path.write_text(text.replace("meant: [parallel-jobs]\n", ""))
     other = read_scenario(str(path))
     assert (other.meant, other.digest) == ((), stock.digest)
+
+
+def windowed(figures: Mapping[str, float]) -> CellResult:
+    """The window of 8 s of ``solo``: figures of fast, with the CPU idle."""
+    every = {("solo", "fast", name): value for name, value in figures.items()}
+    return CellResult("none", 1, Status.PASS, figures={**every, ("solo", "guest", "cpu.idle"): 0.9})
+
+
+def decided(
+    expect: Bound, metric: str, figures: Mapping[str, float], *meant: Unseen, right: str | None = None
+) -> tuple[Status, str]:
+    made = replace(scenario([claim(expect, ratio(f"none.solo.fast.{metric}", right))]), meant=meant)
+    (verdict,) = judge(made, [windowed(figures)]).claims
+    return verdict.judgement.status, verdict.judgement.reason
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "count", "expect", "status"),
+    [
+        # Up to 20 I/Os in 8 s are 2.5 a second, or 10,240 bytes.
+        ("iops", 0.875, 7, Bound(">= 0.8", 0.8, None), Status.DONE),
+        ("iops", 0.875, 7, Bound(">= 1", 1.0, None), Status.DONE),
+        ("iops", 0.875, 7, Bound("<= 2.5", None, 2.5), Status.PASS),
+        ("iops", 0.875, 7, Bound(">= 2.6", 2.6, None), Status.FAIL),
+        ("iops", 0.0, 0, Bound(">= 2.6", 2.6, None), Status.FAIL),
+        ("iops", 2.375, 19, Bound("2 .. 3", 2.0, 3.0), Status.DONE),
+        ("iops", 2.5, 20, Bound("2 .. 3", 2.0, 3.0), Status.PASS),
+        ("bw", 3584.0, 7, Bound("<= 10240", None, 10240.0), Status.PASS),
+        ("bw", 3584.0, 7, Bound("<= 10000", None, 10000.0), Status.DONE),
+        # With 7 instead of 20 the mean may be as low as 7/20 of it, and nothing says how high.
+        ("lat.mean", 2e9, 7, Bound(">= 7e8", 7e8, None), Status.PASS),
+        ("lat.mean", 2e9, 7, Bound(">= 8e8", 8e8, None), Status.DONE),
+        ("lat.mean", 2e9, 7, Bound("<= 6e8", None, 6e8), Status.FAIL),
+        ("disk.merges", 3.0, 7, Bound("<= 2", None, 2.0), Status.FAIL),
+    ],
+)
+def test_few_ios_decide_only_what_any_such_number_would(
+    metric: str, value: float, count: int, expect: Bound, status: Status
+) -> None:
+    """Below 20, one I/O more or less is more than the 5 % to which device models are exact."""
+    figures = {metric: value, "total_ios": float(count)}
+    assert decided(expect, metric, figures)[0] is status
+    if status is Status.DONE:
+        says = f"{count} I/Os decide none.solo.fast.{metric}: what more of them show is not visible; meant: [few-ios]"
+        assert decided(expect, metric, figures)[1] == f"{says} in the scenario judges it so"
+        assert decided(expect, metric, figures, Unseen.FEW)[0] in (Status.PASS, Status.FAIL)
+
+
+def test_few_ios_on_both_sides_and_at_modelled_disks() -> None:
+    both = ratio("none.solo.fast.iops", "none.solo.fast.iops")
+    made = replace(scenario([claim(Bound("1 .. 1", 1.0, 1.0), both)]), meant=())
+    assert judge(made, [windowed({"iops": 0.875, "total_ios": 7.0})]).claims[0].judgement.status is Status.DONE
+    # The disk had 100 requests in 8 of 10 s: what the page cache made of 7 large I/Os.
+    at_least, seven = Bound(">= 1", 1.0, None), {"members.bw": 2.0, "total_ios": 7.0}
+    assert decided(at_least, "members.bw", {**seven, "members.requests": 25.0})[0] is Status.PASS
+    assert decided(at_least, "members.bw", {**seven, "members.requests": 24.0})[0] is Status.DONE
+
+
+def test_the_fewest_ios_are_in_every_report() -> None:
+    assert unseen(
+        scenario(), [windowed({"total_ios": 7.0}), windowed({"total_ios": 3.0}), windowed({"total_ios": 20.0})]
+    ) == ("steady rates where few I/Os decide: in none, solo 3 I/Os of fast")
+    assert unseen(scenario(), [windowed({"total_ios": 20.0})]) == ""
+
+
+def test_a_job_that_outlives_its_window_decides_nothing() -> None:
+    """Requests in flight at the end of 8 s explain what the longest of them took, and 5 % of the window is no more."""
+    ran = {"total_ios": 2e4, "iops": 999.55, "disk.merges": 4.0, "disk.writes": 4.0, "cpu.per_io": 1.0}
+    says = "the job of fast ran 20.0 s of a window of 8 s"
+    late = {**ran, "runtime": 20.009e9, "lat.max": 1e6}
+    for metric in ("iops", "disk.merges", "cpu.per_io"):
+        assert decided(Bound("<= 1000", None, 1e3), metric, late) == (Status.DONE, f"inconclusive: {says}")
+        assert decided(Bound("<= 1000", None, 1e3), metric, late, *Unseen)[0] is Status.DONE
+        for within in ({"runtime": 8.39e9, "lat.max": 1e6}, {"runtime": 20.009e9, "lat.max": 12e9}, {}):
+            assert decided(Bound("<= 1000", None, 1e3), metric, {**ran, **within})[0] is Status.PASS
+    # Two counts to the end of the job are of one interval.
+    assert decided(Bound("<= 1", None, 1.0), "disk.merges", late, right="none.solo.fast.disk.writes")[0] is Status.PASS
+    assert unseen(scenario(), [windowed(late)]) == f"rates of a window that a job outlives: in none, solo {says}"
 
 
 def changed(hunk: str, file: str = "drivers/md/raid10.c", cpus: int = 1) -> str:

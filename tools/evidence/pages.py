@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from harness.judge.claims import Judgement
+from harness.judge.claims import FAR_OFF, Judgement
 from harness.noise import ERROR, Interval, interval
 from harness.record.store import RunFacts
 from harness.report import markdown
@@ -17,8 +17,6 @@ from tools.evidence.failures import control_cells, prove_claims, shortfalls
 from tools.evidence.rows import COMMAND, FACTORS, EvidenceRow, Topic
 from tools.evidence.scorer import RowScore
 
-FAR_OFF = 0.2
-"""A reproduced ratio that is off by more than this share needs a reason in the scenario."""
 ROUNDING = 0.005
 """Tolerance of half a per cent where both clocks are compared, because intervals of counts have no width."""
 _NONE = "-"

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from harness.judge.cells import CellResult
-from harness.judge.claims import NOT_RUN, Judgement
+from harness.judge.claims import NOT_RUN, Judgement, ReproductionVerdict
 from harness.judge.verdict import Measurement, Verdict
 from harness.judge.visible import unseen
 from harness.limits.bottleneck import Bottleneck
@@ -61,8 +61,7 @@ def _report(console: Console, scenario: Scenario, verdict: Verdict, around: Surr
     _cells(console, "BASE kernel: not measured, or not comparable", verdict.base_incidents)
     _claims(console, verdict, _width(console), full=full)
     _measured(console, verdict, (around.base, around.facts.kernel.release), full=full)
-    if full:
-        _reproductions(console, verdict)
+    _reproductions(console, [each for each in verdict.reproductions if full or (each.mark and not each.because)])
     _bottlenecks(console, verdict, around.bottlenecks, full=full)
     if full:
         _method(console, scenario, verdict, around)
@@ -253,17 +252,18 @@ def _names(measured: Sequence[Measurement]) -> list[tuple[tuple[Text, str, str],
 # The rest
 
 
-def _reproductions(console: Console, verdict: Verdict) -> None:
-    if not verdict.reproductions:
+def _reproductions(console: Console, entries: Sequence[ReproductionVerdict]) -> None:
+    if not entries:
         return
     _section(console, "Compared with the field report")
-    for entry in verdict.reproductions:
+    for entry in entries:
         table = _grid(1)
         table.add_row("-", Text(entry.that))
         measured = f"measured {spread(entry.ensemble)}" if entry.ensemble else f"not measured: {entry.reason}"
         for text, style in (
             (f"report {reported(entry.reported, entry.in_words)}", ""),
             (measured, "bold" if entry.ensemble else "dim"),
+            (f"far off: {entry.mark}" if entry.mark else "", "bold yellow"),
             (entry.ratio.text, "dim"),
             (entry.because, "italic"),
         ):
