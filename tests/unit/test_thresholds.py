@@ -258,9 +258,8 @@ SEVERAL = [one.name for one in VIRTUAL if any(arm.topology.processors.several fo
 NOT_HERE = {
     "fs-requests": "its new files are newer than the study",
     "io-cost": "its bounds are newer than the study",
-    **dict.fromkeys(
-        ("huge-reads", "mixed-loads", "null-three-users", "parallel-jobs", "poisson-arrivals"), "newer than the study"
-    ),
+    **dict.fromkeys(("huge-reads", "mixed-loads", "null-three-users", "parallel-jobs"), "newer than the study"),
+    **dict.fromkeys(("poisson-arrivals", "zone-write-cost", "zone-write-plugging"), "newer than the study"),
     "legacy-fair-tags": "kernels before 5.0",
     "legacy-path": "kernels before 5.0",
     "nr-requests": "queue/async_depth is of 7.2",

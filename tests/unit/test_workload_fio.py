@@ -260,10 +260,13 @@ def test_every_allowed_option_has_a_sample() -> None:
         "create",
         "files",
         "invalidate",
+        "max_open_zones",
         "nrfiles",
         "overwrite",
         "rate_process",
         "thinktime_spin",
+        "zonemode",
+        "zonesize",
         *schema.ONLY_IO_URING,
         *WEIGHTS,
     }
