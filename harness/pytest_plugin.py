@@ -35,7 +35,7 @@ from harness.record.judging import Run
 from harness.report.claims import conclusion
 from harness.run.plan import Request, run_command
 from harness.scenario.model import Scenario, Status
-from harness.studies.selftest import shortfalls
+from harness.studies.checks import shortfalls
 from lab.base.errors import EXIT_PASS, BlklabError
 from lab.yaml.strict import shown_path
 

@@ -24,7 +24,7 @@ from lab.guest.steps.device import HOST_NOISE, LOSE_DISK, Daemon, Inject, Lose, 
 from lab.guest.steps.load import LayFiles, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn, tracing
 from lab.guest.steps.setting import Cgroup, Confirm, Read
 from lab.kernels.model import Kernel
-from lab.native import compiler, programs
+from lab.native import programs
 from lab.native.programs import Plugin, Steady, steady
 from lab.observe import Observer
 from lab.packages import lock, tools
@@ -134,7 +134,7 @@ def ready_qemu(cache: Cache, tell: Tell = silent) -> Qemu:
 def announce(cache: Cache, tell: Tell) -> None:
     """Say how much of the lab's own programs is missing in the cache, before it is downloaded."""
     own: list[tuple[str, tuple[str, ...]]] = [(payload.PIN, payload.PACKAGES)]
-    own += [(compiler.COMPILER.pin, compiler.COMPILER.packages)] if tools.wanted() else []
+    own += [(programs.COMPILER.pin, programs.COMPILER.packages)] if tools.wanted() else []
     own += [(tools.HOST_TOOLS.pin, tools.HOST_TOOLS.packages)] if tools.wanted() or qemu_is_own() else []
     names = [name for pin, packages in own if read_pin(cache, pin) is None for name in packages]
     if names:
@@ -148,7 +148,7 @@ def announce(cache: Cache, tell: Tell) -> None:
 def open_lab(cache: Cache, tell: Tell = silent, *, cold: bool = False) -> Lab:
     """The lab of this host. Raises LabBroken when QEMU is missing or too old, or the payload cannot be fetched."""
     qemu = ready_qemu(cache, tell)
-    compiler.prepare(cache, tell)
+    programs.fetch_compiler(cache, tell)
     return Lab(cache, qemu, steady(cache), payload.fetch(cache, tell), cold)
 
 

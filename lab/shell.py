@@ -22,8 +22,8 @@ from lab.guest import payload
 from lab.guest.console import death
 from lab.guest.steps import Step
 from lab.guest.steps.device import Find, Module
+from lab.kernels.binaries import module_closure, module_name
 from lab.kernels.model import Kernel
-from lab.kernels.modules import module_closure, module_name
 from lab.qemu.argv import WallClock
 from lab.qemu.machine import Limits
 from lab.realise import recipe

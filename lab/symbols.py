@@ -21,8 +21,8 @@ from lab.base.units import silent
 from lab.guest import image
 from lab.guest.steps import job_files
 from lab.guest.steps.load import Phase, RunLoad
+from lab.kernels.binaries import module_name, read_module
 from lab.kernels.model import Kernel
-from lab.kernels.modules import module_name, read_module
 from lab.native import elf
 from lab.native.programs import Plugin
 from lab.realise.inventory import read_inventory
@@ -61,8 +61,13 @@ class Symbols:
 
     def at(self, address: int) -> tuple[Symbol, int] | None:
         """The last symbol that does not begin after ``address``, and the distance from it."""
-        place = bisect_right(self._starts, address) - 1
+        place = bisect_right(self.every, address, key=lambda symbol: symbol.address) - 1
         return (self.every[place], address - self.every[place].address) if place >= 0 else None
+
+    def function_at(self, address: int) -> Symbol | None:
+        """The last of ``functions`` that does not begin after ``address``."""
+        place = bisect_right(self.functions, address, key=lambda symbol: symbol.address) - 1
+        return self.functions[place] if place >= 0 else None
 
     def address(self, name: str) -> int | None:
         """Of a name of the image."""
@@ -83,10 +88,6 @@ class Symbols:
         """Addresses of per-CPU variables, without the base of a CPU."""
         start, end = (self.address(name) for name in _PER_CPU)
         return range(start or 0, end or 0)
-
-    @cached_property
-    def _starts(self) -> tuple[int, ...]:
-        return tuple(symbol.address for symbol in self.every)
 
     @cached_property
     def _named(self) -> Mapping[str, int]:

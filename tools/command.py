@@ -6,8 +6,8 @@ from functools import partial
 
 from harness import cli
 from harness.commands.parser import Command, Parser, option
-from lab.kernels.debian_source import base_spec
 from lab.kernels.resolve import demand
+from lab.kernels.tree import base_spec
 
 FURTHER = "debian:6.1 debian:7.2 debian:5.10 ubuntu:4.18"
 """Kernels for what the source leaves open."""

@@ -3,7 +3,6 @@
 
 import json
 import sys
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from harness.commands.boots import bench_of, every_scenario, kernel_of
 from harness.commands.options import ARMS, JOBS, KERNEL, RESULTS, SOME_SCENARIOS, tell
 from harness.commands.parser import Command, option
 from harness.limits.entries import load_scenario
-from harness.patch.coverage import REMAKE, SCHEMA, Coverage, Loads, load_coverage, scenario_of
+from harness.patch.choice import REMAKE, SCHEMA, Coverage, Loads, load_coverage, scenario_of
 from harness.profile.model import DEVICE_MODELS
 from harness.run.bench import Bench
 from harness.run.plan import Request, expand, guest_job
@@ -22,7 +21,7 @@ from harness.scenario.model import Scenario
 from lab.base.errors import EXIT_PASS, CannotJudge
 from lab.base.record import Outcome
 from lab.guest.steps.device import Module
-from lab.kernels.debian_source import DEFAULT
+from lab.kernels.tree import DEFAULT
 from lab.observers import executed
 from lab.session import PreparedJob
 from lab.symbols import Symbols, image_symbols, source_name, twin_symbols
@@ -43,13 +42,11 @@ def executed_functions(windows: Mapping[str, bytes], symbols: Symbols) -> Mappin
 
     A function that the compiler inlined into another counts as that one.
     """
-    functions = symbols.functions
-    starts = [symbol.address for symbol in functions]
-    end = float("inf") if any(symbol.module for symbol in functions) else FIRST_MODULE
+    end = float("inf") if any(symbol.module for symbol in symbols.functions) else FIRST_MODULE
 
     def names(text: str) -> frozenset[str]:
-        places = (bisect_right(starts, at) - 1 for line in text.splitlines() if (at := int(line, 16)) < end)
-        return frozenset(source_name(functions[place].name) for place in places if place >= 0)
+        found = (symbols.function_at(at) for line in text.splitlines() if (at := int(line, 16)) < end)
+        return frozenset(source_name(symbol.name) for symbol in found if symbol)
 
     return {load: names(data.decode()) for load, data in windows.items()}
 

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs of scenarios on kernels: stored ones, or measured where one is missing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 
 from harness.base.checkout import results_root
 from harness.base.plain import identity
 from harness.commands.boots import bench_of, kernel_of
 from harness.commands.options import tell
-from harness.record.judging import Altered
 from harness.record.store import RunFolder, Store, load_run
 from harness.run.plan import Request
 from harness.scenario.model import Scenario
 from lab.base.errors import BlklabError, CannotJudge, Misuse
 from lab.kernels.model import Kernel
+from lab.kernels.release import series_of
 
 FOLDER = "controls"
 """The folder below the results for runs of mutants and of the kernels that they are compared with."""
@@ -49,24 +50,35 @@ def _kernel(spec: str) -> Kernel:
         raise CannotJudge(f"{spec}: {error.message}", remedy=error.remedy) from None
 
 
+def current_runs(store: Store, scenario: Scenario) -> Iterator[RunFolder]:
+    """Judged runs of the scenario as its file is today, newest first; those of a reworded one get the current text."""
+    wanted = identity(scenario)
+    for path in reversed(store.runs(scenario.name)):
+        with suppress(Misuse):
+            run = load_run(path)
+            if identity(run.scenario) == wanted:
+                yield replace(run, scenario=scenario)
+
+
+def newest_runs(store: Store, scenario: Scenario, *, built: bool) -> dict[str, RunFolder]:
+    """The newest run on each kernel series, none of a mutant: on a package, else (``built``) on a build."""
+    runs = [run for run in current_runs(store, scenario) if not run.facts.kernel.mutant]
+    packages, builds = ([run for run in runs if run.facts.kernel.built is kind] for kind in (False, True))
+    return {series_of(run.facts.kernel.release): run for run in reversed((*packages, *(builds if built else ())))}
+
+
 def stored_runs(store: Store, *, again: str) -> Measure:
-    """The newest run of the scenario as its file is today, on the kernel of the spec, with as many seeds.
+    """The newest run on the kernel of the spec, with as many seeds.
 
     Without a number of seeds one with fewer than the scenario's will do. ``again`` measures what is missing.
     """
 
     def measure(scenario: Scenario, spec: str, arms: Sequence[str], seeds: int | None) -> RunFolder:
-        wanted, runs = identity(scenario), list[RunFolder]()
-        for path in reversed(store.runs(scenario.name)):
-            with suppress(Misuse, Altered):
-                run = load_run(path)
-                same = run.facts.kernel.spec == spec and identity(run.scenario) == wanted
-                if same and {*(arms or scenario.arms)} <= {*run.facts.arms}:
-                    runs.append(run)
-                    if len(run.facts.seeds) >= (seeds or scenario.seeds):
-                        return run
-        if seeds is None and runs:
-            return runs[0]
+        own = (run for run in current_runs(store, scenario) if run.facts.kernel.spec == spec)
+        runs = [run for run in own if {*(arms or scenario.arms)} <= {*run.facts.arms}]
+        whole = (run for run in runs if len(run.facts.seeds) >= (seeds or scenario.seeds))
+        if run := next(whole, runs[0] if runs and seeds is None else None):
+            return run
         raise CannotJudge(NOT_MEASURED, remedy=again)
 
     return measure

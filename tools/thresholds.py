@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from harness import fitted
 from harness.base.checkout import PAGES, SCENARIOS
@@ -19,8 +20,8 @@ from harness.commands.options import JOBS, RESULTS, SOME_SCENARIOS, tell, write_
 from harness.commands.parser import Command
 from harness.judge.cells import CellResult, Ensemble, ensemble_of
 from harness.judge.claims import layout_by_kind, margin_of
-from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble
-from harness.judge.thresholds import DATA, LARGE, SHORT_WINDOWS, ClaimLayouts, NullEvidence, kind
+from harness.judge.operands import Evidence, arms_needed
+from harness.judge.thresholds import DATA, LARGE, SHORT_WINDOWS, NullEvidence, kind
 from harness.limits.entries import load_scenario
 from harness.record.judging import results_of
 from harness.report import markdown
@@ -32,9 +33,11 @@ from lab.qemu.probe import find_qemu
 from lab.yaml.strict import names, nearest
 from tools.command import FURTHER, SOURCE, command, tool
 from tools.evidence.rows import EvidenceRow, arms_of, load_zoo, shipped_scenarios
+from tools.evidence.scorer import evidence_from, ratio_figure
 from tools.measure import FOLDER, Measure, measuring
 
 COMMAND = command("thresholds")
+Json = Mapping[str, Any]
 SEEDS = 2
 """Of the source. Its variants have the first of them."""
 SEVERAL, SEVERAL_SEEDS, TWICE = ("debian:6.1", "debian:6.12"), 3, f"{LAYOUT_WORD} twice"
@@ -178,18 +181,8 @@ def _evidence(figures: Sequence[NullFigure]) -> NullEvidence:
     )
 
 
-@dataclass(frozen=True)
-class ClaimMoves:
-    """What layout may move the claims of a scenario, on the first kernel that has a figure. ``measured`` as there."""
-
-    measured: str
-    ratios: ClaimLayouts
-
-
-def claim_moves(
-    measure: Measure, specs: Sequence[str], scenarios: Iterable[Scenario]
-) -> Iterator[tuple[str, ClaimMoves]]:
-    """The names of scenarios that were measured, and their claims.
+def claim_moves(measure: Measure, specs: Sequence[str], scenarios: Iterable[Scenario]) -> Iterator[tuple[str, Json]]:
+    """The scenarios that were measured: what layout may move their claims, on the first kernel that has a figure.
 
     A scenario with a claim that the kinds of its figures leave within layout is measured in another layout too.
     """
@@ -201,7 +194,7 @@ def claim_moves(
             with suppress(CannotJudge):
                 own |= {ratio: pair for ratio, pair in _moved(measure, spec, one) if ratio not in own}
         if own:
-            yield one.name, ClaimMoves(one.measured, own)
+            yield one.name, {"measured": one.measured, "ratios": own}
 
 
 def _moved(measure: Measure, spec: str, scenario: Scenario) -> Iterator[tuple[str, tuple[float, float]]]:
@@ -222,27 +215,24 @@ def _moved(measure: Measure, spec: str, scenario: Scenario) -> Iterator[tuple[st
 
 
 def _single(measure: Measure, spec: str, scenario: Scenario, arms: Sequence[str]) -> Evidence:
-    cells = results_of(measure(scenario, spec, arms, 1))
-    return Evidence(scenario, {(cell.arm, cell.seed): cell for cell in cells})
+    return evidence_from(scenario, results_of(measure(scenario, spec, arms, 1)))
 
 
 def _value(claim: Claim, evidence: Evidence) -> Ensemble | None:
     """The claim's figure under the first seed; None where it was not measured."""
-    with suppress(Unavailable):
-        return ratio_ensemble(claim.ratio, evidence, (1,))
-    return None
+    return ratio_figure(claim.ratio, evidence, (1,))
 
 
 _STORED = ("layout", "seeds", "single", "pairs", "arms", "where")
 
 
-def document(kinds: Mapping[str, NullEvidence], claims: Mapping[str, ClaimMoves], kernel: str) -> dict[str, object]:
+def document(kinds: Mapping[str, NullEvidence], claims: Mapping[str, Json], kernel: str) -> dict[str, object]:
     """What ``harness.judge.thresholds`` reads."""
     return {
         "kernel": kernel,
         "seeds": SEEDS,
         "kinds": {name: {key: asdict(one)[key] for key in _STORED} for name, one in kinds.items()},
-        "claims": {name: asdict(moves) for name, moves in claims.items()},
+        "claims": dict(claims),
     }
 
 

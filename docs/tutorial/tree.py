@@ -8,9 +8,9 @@ from harness.commands.options import tell
 from harness.patch.series import Branch, read_series
 from lab.base.cache import Cache
 from lab.base.process import run
-from lab.kernels import debian_source
+from lab.kernels import tree
 
-branch = Branch(debian_source.source_of("6.12", Cache.default(), tell=tell), Path(sys.argv[1]))
+branch = Branch(tree.source_of("6.12", Cache.default(), tell=tell), Path(sys.argv[1]))
 tip = branch.base
 patches = read_series(Path(__file__).with_name("history.mbox"))
 for number, patch in enumerate(patches):

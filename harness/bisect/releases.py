@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from harness.bisect.finding import range_of
-from harness.bisect.notebook import Answer, ClaimSeen, CommitWord, Observation, Question
-from harness.bisect.oracle import claim_seen
+from harness.bisect.notebook import Answer, ClaimSeen, CommitWord, Observation, Question, claim_seen
 from harness.grid.lines import GridLine, GridRow, lines
 from harness.grid.measure import Extends
 from harness.grid.timeline import spent

@@ -8,13 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.bisect.driver import Bisection
 from harness.bisect.finding import Finding, mail, print_finding
-from harness.bisect.noisy import NoisyBisection
-from harness.bisect.notebook import State
-from harness.bisect.oracle import CommitTrial, KernelOracle
+from harness.bisect.notebook import CommitTrial, KernelOracle, State
 from harness.bisect.releases import bisect_releases, demand_figure, text
 from harness.bisect.repository import Repository, demand_repository
+from harness.bisect.search import Bisection, NoisyBisection
 from harness.commands.boots import bench_of, kernel_of, scenario_of, specs, store_of
 from harness.commands.options import ARMS, JOBS, RESULTS, SCENARIO, SEEDS, number, tell, words_of
 from harness.commands.parser import Command, option
@@ -22,7 +20,7 @@ from harness.grid.lines import GridRow
 from harness.grid.measure import Sweeper
 from harness.profile.cells import chosen_cell, profiles_of_runs
 from harness.profile.differential import differential
-from harness.profile.mail import differential_lines
+from harness.profile.report import differential_lines
 from harness.record.store import load_run
 from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench

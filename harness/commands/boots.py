@@ -10,12 +10,11 @@ from typing import NoReturn, TypeVar
 from harness.base.checkout import EXECUTED, results_root
 from harness.commands.options import tell
 from harness.limits.entries import load_scenario
-from harness.patch.choice import CodeChange, ScenarioChoice, choose
-from harness.patch.coverage import REMAKE, load_coverage
+from harness.patch.choice import REMAKE, CodeChange, ScenarioChoice, choose, load_coverage
 from harness.record.store import RunFolder, Store
-from harness.report.terminal.estimate import Estimate, print_estimates
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.progress import progress
+from harness.report.terminal.scenario import Estimate, print_estimates
 from harness.run.bench import Bench, turns_of_host
 from harness.run.events import Event, MatrixEvent
 from harness.run.plan import expand as cells

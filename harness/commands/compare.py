@@ -8,14 +8,12 @@ from pathlib import Path
 from harness.base.checkout import results_root
 from harness.commands.options import ARMS, METRIC, RESULTS, metrics_of, write_page
 from harness.commands.parser import Command, flag, option
-from harness.grid.history import history, print_history
-from harness.grid.overview import of_pairs
-from harness.grid.page import set_page
+from harness.grid.page import of_pairs, set_page
+from harness.grid.timeline import history, print_history
 from harness.judge.difference import Significance
 from harness.judge.visible import unseen
-from harness.record.index import IndexedRun, open_index
+from harness.record.index import IndexedRun, RunPair, open_index, pairs, side
 from harness.record.judging import compare_runs, results_of
-from harness.record.pairing import RunPair, pairs, side
 from harness.record.store import load_run
 from harness.report.terminal.grid import Compared, counted, print_comparison
 from harness.report.terminal.printing import console_of

@@ -17,20 +17,18 @@ from harness.limits.bottleneck import Bottleneck
 from harness.limits.queues import ElementKind
 from harness.profile.cells import ProfiledCell, chosen_cell, parse_cell, profiles_of_runs, recorded_profile
 from harness.profile.differential import differential
-from harness.profile.formats import write_profiles
-from harness.profile.lines import Side, code_of, lines_text, listed_functions
-from harness.profile.mail import differential_lines, function_lines, most_expensive, profile_lines
+from harness.profile.formats import Side, executed_code, lines_text, listed_functions, write_profiles
 from harness.profile.model import BLIND, Profile
+from harness.profile.report import differential_lines, function_lines, most_expensive, profile_lines
+from harness.record.index import pairs, side
 from harness.record.judging import Unexplained, explain_run
-from harness.record.pairing import pairs, side
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, proof_table, sentences
 from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench, turns_of_host
-from harness.sharing import text as sharing
-from harness.sharing.cells import figures_by_turn, window_of_cell, with_fields
-from harness.sharing.page import sharing_page
-from harness.sharing.scaling import MODEL, scaling_sentence
+from harness.sharing import report as sharing
+from harness.sharing.report import MODEL, scaling_sentence, sharing_page
+from harness.sharing.window import LINES, figures_by_turn, window_of_cell, with_fields
 from harness.studies.proof import prove
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.model import Kernel
@@ -151,7 +149,7 @@ def _source_lines(lab: Lab, profiles: Sequence[Profile], kernels: Sequence[Kerne
     functions = listed_functions(profiles, function)
     sides = []
     for profile, kernel in zip(profiles, kernels, strict=True):
-        codes = code_of(profile, [(listed.owner, listed.name) for listed in functions])
+        codes = executed_code(profile, [(listed.owner, listed.name) for listed in functions])
         wanted = [Wanted(code.owner, code.name, code.counts) for code in codes]
         lines = source_lines(kernel, source_of(kernel, lab.cache, tell), wanted, lab.cache, tell=tell)
         sides.append(Side(profile, dict(zip(codes, lines, strict=True))))
@@ -180,7 +178,7 @@ def _sharing(
         for each, kernel in zip(runs, kernels, strict=True)
     ]
     bare = [window for of_run in windows for window in of_run]
-    moved = [place for place, *_ in sharing.differences(*bare)[: sharing.LINES]] if len(bare) > 1 else []
+    moved = [place for place, *_ in sharing.differences(*bare)[:LINES]] if len(bare) > 1 else []
     described = [
         window
         for of_run, kernel in zip(windows, kernels, strict=True)

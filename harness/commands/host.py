@@ -18,8 +18,7 @@ from harness.run.bench import unwatched
 from harness.run.plan import Request
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Status
-from harness.studies.calibration import CALIBRATION, COMMAND, deviations, table
-from harness.studies.selftest import run_selftests
+from harness.studies.checks import CALIBRATION, COMMAND, deviations, run_selftests, table
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, BlklabError, CannotJudge
 from lab.doctor import HostStatus, findings, show
 from lab.session import accelerator_for, unmet

@@ -40,19 +40,17 @@ from harness.commands.options import (
 from harness.commands.parser import Command, flag, option
 from harness.grid.cluster import elsewhere
 from harness.grid.lines import METRICS, GridRow
-from harness.grid.measure import MatrixPlan, Sweeper, cells_of, read_shard, run_matrix
-from harness.grid.merge import merge, parts
-from harness.grid.overview import of_rows
-from harness.grid.page import set_page
+from harness.grid.measure import MatrixPlan, Sweeper, cells_of, merge, parts, read_shard, run_matrix
+from harness.grid.page import of_rows, set_page
 from harness.grid.timeline import STEP, text, timeline
 from harness.limits.entries import load_scenario
 from harness.patch.choice import choice_lines
 from harness.patch.sources import Sources
 from harness.record.grid import GridFolder
 from harness.record.store import Store
-from harness.report.terminal.estimate import Estimate
 from harness.report.terminal.grid import print_matrix
 from harness.report.terminal.printing import console_of
+from harness.report.terminal.scenario import Estimate
 from harness.run.plan import expand as cells
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario

@@ -20,19 +20,18 @@ from harness.patch.sources import PatchText, Sources
 from harness.patch.study import MeasuredSeries, Study, profiled
 from harness.patch.work import change_of, is_range, write_change
 from harness.profile.differential import Differential
-from harness.profile.mail import differential_lines
+from harness.profile.report import differential_lines
 from harness.report.format import duration, plural
-from harness.report.terminal.estimate import Estimate
 from harness.report.terminal.grid import Compared, print_comparison
 from harness.report.terminal.printing import console_of
+from harness.report.terminal.scenario import Estimate
 from harness.run.plan import expand
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
-from lab.kernels import debian_source, tree
-from lab.kernels.debian_source import DEFAULT, named_source
+from lab.kernels import tree
 from lab.kernels.resolve import demand
-from lab.kernels.tree import KernelSource
+from lab.kernels.tree import DEFAULT, KernelSource, named_source
 from lab.yaml.strict import names, nearest
 
 FOLDER = "patch"
@@ -224,7 +223,7 @@ def _dry_run(
     to a source that is there.
     """
     cache = Cache.default()
-    source = debian_source.kept_source(spec, cache)
+    source = tree.kept_source(spec, cache)
     if source is None and not spec.startswith(("source:", "mutant:")):
         raise _no_source(spec)
     scenarios = _likely(choice, source, series, results)

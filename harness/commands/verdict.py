@@ -20,10 +20,10 @@ from harness.limits.bottleneck import Bottleneck
 from harness.record.grid import load_grid
 from harness.record.judging import explain_run, judge_run, rejudge
 from harness.record.store import RunFolder, Store, load_run
-from harness.report.method import Effort, Surroundings
+from harness.report.claims import Effort, Surroundings
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.run import Detail, print_verdict
-from harness.studies.calibration import note
+from harness.studies.checks import note
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.base.reading import real
 from lab.yaml.strict import shown_path
@@ -146,8 +146,12 @@ def _report(*, folder: Path | None, out: Path | None, open: bool) -> int:
 
 def _page(folder: Path) -> str:
     """The HTML of a run, a matrix, a scenario's runs or all results; ``run`` and ``judge`` do not import it."""
-    from harness.grid.overview import newest, of_matrix, of_runs  # noqa: PLC0415
-    from harness.grid.page import set_page  # noqa: PLC0415
+    from harness.grid.page import (  # noqa: PLC0415
+        newest,
+        of_matrix,
+        of_runs,
+        set_page,
+    )
     from harness.report.page import run_page  # noqa: PLC0415
 
     if (folder / RUN_FILE).is_file():

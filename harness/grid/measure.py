@@ -3,7 +3,7 @@
 
 A cell that fails never stops the others, and nothing is measured twice: a cell that an earlier run
 decided is taken from there, a killed run is resumed, and a cell that another matrix on this store measures is
-waited for.
+waited for. Shards are merged by copying their runs, each counted once.
 """
 
 import fcntl
@@ -20,8 +20,9 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Protocol
 
-from harness.base.files import held_one, writing
+from harness.base.files import copy_atomic, held_one, writing
 from harness.grid.lines import GridRow
+from harness.judge.cells import WORST_FIRST
 from harness.judge.verdict import Verdict
 from harness.record.grid import (
     FOLDER,
@@ -29,12 +30,13 @@ from harness.record.grid import (
     GridCell,
     GridFolder,
     grids,
+    load_grid,
     new_grid,
     same_request,
     with_cell,
 )
-from harness.record.judging import Run
-from harness.record.store import KernelFacts, Store
+from harness.record.judging import Altered, Run, judge_run
+from harness.record.store import KernelFacts, RunFolder, Store, load_run
 from harness.report.claims import claim_text
 from harness.run.bench import Bench
 from harness.run.boots import Stopped
@@ -297,3 +299,108 @@ def _locked(lock: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+# Shards
+
+_Key = tuple[str, str, str]
+
+
+def parts(folders: Sequence[Path]) -> tuple[GridFolder, ...]:
+    """The newest matrix of each results folder, or the matrix at that path. Raises Misuse without one."""
+    return tuple(load_grid(_newest(folder)) for folder in folders)
+
+
+def merge(store: Store, merged: Sequence[GridFolder], command: tuple[str, ...]) -> GridFolder:
+    """Copy the runs of all parts into the store and record the merged matrix.
+
+    A cell that several parts decided has the worst of their runs, one whose run is incomplete
+    is ERROR, and one that none decided stays undecided. Raises Misuse when the parts are of different
+    scenario files or seeds, LabBroken when the store cannot be written.
+    """
+    store.check()
+    _check_alike(merged)
+    decided: dict[_Key, GridCell] = {}
+    for part in merged:
+        for cell in part.grid.own:
+            if cell.status is not None:
+                taken = _copied(store.root, part.path.parent.parent, cell)
+                decided[_key(cell)] = _worse(decided.get(_key(cell)), taken)
+    cells = tuple(_every_cell(merged, decided))
+    seeds = merged[0].grid.seeds
+    qemu = ", ".join(dict.fromkeys(part.grid.qemu for part in merged))
+    folder = new_grid(store.root, Grid("", cells, seeds, qemu=qemu, command=command))
+    return folder.saved(replace(folder.grid, ended=datetime.now(UTC).isoformat(timespec="milliseconds")))
+
+
+def _newest(folder: Path) -> Path:
+    # By name, not by the link: archives of artefacts do not all keep links.
+    records = [*folder.glob("matrix.json")] or sorted((folder / FOLDER).glob("[0-9]*/matrix.json"))
+    if not records:
+        raise Misuse(f"{folder} holds no matrix", remedy="name the results folders of the shards")
+    return records[-1].parent
+
+
+def _check_alike(merged: Sequence[GridFolder]) -> None:
+    if not merged:
+        raise Misuse("--merge without a folder", remedy="name the results folders of the shards")
+    if len({part.grid.seeds for part in merged}) > 1:
+        raise Misuse(
+            "the parts were measured with different --seeds", remedy="measure all shards with the same --seeds"
+        )
+    digests: dict[str, str] = {}
+    for part in merged:
+        for cell in part.grid.cells:
+            if digests.setdefault(cell.scenario, cell.scenario_digest) != cell.scenario_digest:
+                raise Misuse(
+                    f"the shards have different versions of the scenario {cell.scenario}",
+                    remedy="measure all shards from one checkout",
+                )
+
+
+def _every_cell(merged: Sequence[GridFolder], decided: dict[_Key, GridCell]) -> Iterator[GridCell]:
+    """Every planned cell in order; a kernel that one part could not fetch may be in another."""
+    known = {(cell.scenario, cell.kernel.spec) for cell in decided.values()}
+    seen: set[_Key] = set()
+    for part in merged:
+        for cell in part.grid.cells:
+            key = _key(cell)
+            if key in seen or (key not in decided and (cell.scenario, cell.kernel.spec) in known):
+                continue
+            seen.add(key)
+            yield replace(decided.get(key, cell), shard=1)
+
+
+def _key(cell: GridCell) -> _Key:
+    return cell.scenario, cell.kernel.spec, cell.kernel.digest
+
+
+def _worse(one: GridCell | None, other: GridCell) -> GridCell:
+    if one is None or one.status is None or other.status is None:
+        return other
+    return min(one, other, key=lambda cell: WORST_FIRST.index(cell.status or Status.MISS))
+
+
+def _copied(root: Path, origin: Path, cell: GridCell) -> GridCell:
+    """The cell with its run in the store; ERROR if it is incomplete."""
+    if not cell.run:
+        return cell
+    if not (root / cell.run).is_dir() and (origin / cell.run).is_dir():
+        copy_atomic(origin / cell.run, root / cell.run)
+    try:
+        run = load_run(root / cell.run)
+        lacking = _lacking(run)
+        reason = f"{lacking} of its boots are incomplete" if lacking else ""
+    except (Misuse, Altered) as error:
+        reason = error.message
+    if not reason:
+        return cell
+    return replace(cell, status=Status.ERROR, exit_code=EXIT_LAB_BROKEN, reason=f"the run was not merged: {reason}")
+
+
+def _lacking(run: RunFolder) -> int:
+    """Missing boots that the verdict needs; boots skipped by the stopping rule are not counted."""
+    if run.stored_verdict() is None:
+        return len(run.facts.cells)
+    judged = {(cell.arm, cell.seed) for cell in judge_run(run).cells}
+    return sum((cell.arm, cell.seed) in judged for cell in run.missing())

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from harness.judge.cells import Ensemble
-from harness.patch.judgement import Effect, outcomes
 from harness.patch.series import Patch
-from harness.patch.study import MeasuredSeries, SeriesKernel, profiled
+from harness.patch.study import Effect, MeasuredSeries, SeriesKernel, outcomes, profiled
 from harness.profile.differential import Differential
-from harness.profile.mail import differential_lines
+from harness.profile.report import differential_lines
 from harness.record.store import RunFolder
 from harness.report.format import LEGEND, MARKS, figure, plural
 from lab.base.digest import canonical, digest_bytes

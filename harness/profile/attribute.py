@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from harness.profile.model import KERNEL_IMAGE, Code, Context, Cost, Function, PathNode
 from lab.base.errors import LabBroken
 from lab.native.elf import ElfFunction, Segment, executable_segments, functions, is_elf
-from lab.symbols import Symbol
+from lab.symbols import Symbol, Symbols
 
 ROOTS = ("kernel", "interrupt", "idle")
 """The first nodes of the plugin's tree, by number: processes in the kernel, interrupts, the idle task."""
@@ -156,37 +156,31 @@ def _bases(block: UserBlock, image: Image) -> Iterator[int]:
 
 
 NO_NAME = "(no symbol)"
+_NOWHERE = Symbol(0, NO_NAME)
 _SHARED_OBJECT = re.compile(rb"(?!\A)\x7fELF\x02\x01\x01.{9}\x03\x00\x3e\x00", re.DOTALL)
 """A 64-bit one (e_type ET_DYN, e_machine EM_X86_64) within the kernel's image: its vDSO."""
 
 
-def nodes_of(window: CountedWindow, symbols: Sequence[Symbol], images: Sequence[Image]) -> tuple[PathNode, ...]:
+def nodes_of(window: CountedWindow, symbols: Symbols, images: Sequence[Image]) -> tuple[PathNode, ...]:
     """The profile's nodes, parents first. What belongs to no function is left out."""
     return (*_kernel_nodes(window, symbols), *_user_nodes(window.blocks, images))
 
 
-def _kernel_nodes(window: CountedWindow, symbols: Sequence[Symbol]) -> Iterator[PathNode]:
-    addresses = [symbol.address for symbol in symbols]
+def _kernel_nodes(window: CountedWindow, symbols: Symbols) -> Iterator[PathNode]:
     places: dict[int, tuple[int | None, Context]] = {number: (None, Context(name)) for number, name in enumerate(ROOTS)}
     for index, node in enumerate(window.nodes):
         parent, context = places[node.parent]
-        symbol = _symbol(symbols, addresses, node.address)
+        symbol = symbols.function_at(node.address) or _NOWHERE
         places[node.number] = index, context
         function = Function(context, symbol.module or KERNEL_IMAGE, symbol.name)
         yield PathNode(parent, function, node.calls, node.instructions)
 
 
-def _symbol(symbols: Sequence[Symbol], addresses: Sequence[int], address: int) -> Symbol:
-    at = bisect_right(addresses, address) - 1
-    return symbols[at] if at >= 0 else Symbol(0, NO_NAME)
-
-
-def code_of(window: CountedWindow, symbols: Sequence[Symbol]) -> tuple[Code, ...]:
+def code_of(window: CountedWindow, symbols: Symbols) -> tuple[Code, ...]:
     """The executed instructions of the kernel, by function."""
-    addresses = [symbol.address for symbol in symbols]
     counts: dict[Symbol, dict[int, int]] = defaultdict(dict)
     for address in sorted(window.code):
-        symbol = _symbol(symbols, addresses, address)
+        symbol = symbols.function_at(address) or _NOWHERE
         counts[symbol][address - symbol.address] = window.code[address]
     return tuple(
         Code(symbol.module or KERNEL_IMAGE, symbol.name, symbol.address, own) for symbol, own in counts.items()

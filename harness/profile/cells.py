@@ -28,8 +28,8 @@ from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.record import SAMPLES, BootRecord, Outcome
 from lab.base.units import Tell
+from lab.kernels.binaries import extract_vmlinux
 from lab.kernels.model import Kernel
-from lab.kernels.vmlinux import extract_vmlinux
 from lab.native import programs
 from lab.native.programs import plugin
 from lab.observers import profiled
@@ -214,8 +214,8 @@ def _profile(boot: ProfiledBoot, images: Sequence[Image], load: Load, figures: F
         ios=rate * (samples.ended - samples.began) / _SECOND,
         total=window.total,
         surprises=window.surprises,
-        nodes=nodes_of(window, boot.symbols.functions, images),
-        code=code_of(window, boot.symbols.functions),
+        nodes=nodes_of(window, boot.symbols, images),
+        code=code_of(window, boot.symbols),
     )
 
 

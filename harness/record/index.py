@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""index.sqlite: a table of the judged runs below a results root, derived from their folders.
+"""index.sqlite: a table of the judged runs below a results root, derived from their folders, and pairs of them.
 
 Each query first updates it by the time stamps of the verdicts, so new, removed and re-judged runs are
 noticed. A damaged index, or one of another schema, is rebuilt. Where the file cannot be written, the
@@ -7,17 +7,20 @@ index is built in memory.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from harness.judge.cells import CellResult
+from harness.record.grid import load_grid
 from harness.record.store import KernelFacts, RunFolder, load_run
 from harness.scenario.model import Status
 from lab.base.cache import size_of
-from lab.base.errors import Misuse
+from lab.base.errors import CannotJudge, Misuse
+from lab.base.reading import real
 from lab.kernels.release import series_of
 
 FILE = "index.sqlite"
@@ -190,3 +193,75 @@ def _indexed(path: str, run: RunFolder, verdict: dict[str, Any]) -> IndexedRun:
     }
     values = verdict | vars(kernel) | vars(facts) | own
     return IndexedRun(**{column.name: values[column.name] for column in fields(IndexedRun)})
+
+
+RunPair = tuple[IndexedRun, IndexedRun]
+
+
+def side(named: str, root: Path) -> tuple[IndexedRun, ...]:
+    """The runs that ``named`` refers to, oldest first, with absolute paths.
+
+    It is a folder, or a kernel (spec, release or series) measured below ``root``. Raises Misuse when it is neither.
+    """
+    path = Path(named)
+    runs = tuple(_of_folder(real(path)) if path.is_dir() else _of_kernel(named, real(root)))
+    if not runs:
+        raise Misuse(
+            f"{named} is not a folder of runs, and no run below {root} is of a kernel of that name",
+            remedy="name the folder of a run, a matrix or results, or a kernel that was measured: debian:6.1, 6.1",
+        )
+    return runs
+
+
+def pairs(before: Sequence[IndexedRun], after: Sequence[IndexedRun]) -> tuple[RunPair, ...]:
+    """The newest runs of each scenario that both sides have, preferably with equal scenario digests.
+
+    When both sides have several kernels, runs of the same series are paired. Raises CannotJudge when the sides
+    have no scenario in common.
+    """
+    by_series = all(len({run.series for run in runs}) > 1 for runs in (before, after))
+    left, right = _grouped(before, by_series), _grouped(after, by_series)
+    common = tuple(_newest(left[key], right[key]) for key in left if key in right)
+    if not common:
+        raise CannotJudge(
+            "the two sides have no scenario in common",
+            remedy="blklab matrix SCENARIO... --kernels measures the same on several kernels",
+        )
+    return common
+
+
+def _grouped(runs: Sequence[IndexedRun], by_series: bool) -> dict[tuple[str, str], list[IndexedRun]]:
+    groups: dict[tuple[str, str], list[IndexedRun]] = {}
+    for run in runs:
+        groups.setdefault((run.scenario, run.series if by_series else ""), []).append(run)
+    return groups
+
+
+def _newest(before: Sequence[IndexedRun], after: Sequence[IndexedRun]) -> RunPair:
+    for new, old in product(reversed(after), reversed(before)):
+        if (new.scenario_digest, new.qemu) == (old.scenario_digest, old.qemu) and new.path != old.path:
+            return old, new
+    return before[-1], after[-1]
+
+
+def _of_folder(path: Path) -> Iterator[IndexedRun]:
+    if (path / "run.json").is_file():
+        yield from (run for run in _with_paths(path.parent.parent) if run.path == str(path))
+    elif (path / "matrix.json").is_file():
+        root = path.parent.parent
+        wanted = {str(root / cell.run) for cell in load_grid(path).grid.cells}
+        yield from (run for run in _with_paths(root) if run.path in wanted)
+    elif any(path.glob("[0-9]*/run.json")):
+        yield from (run for run in _with_paths(path.parent) if Path(run.path).parent == path)
+    else:
+        yield from _with_paths(path)
+
+
+def _of_kernel(named: str, root: Path) -> Iterator[IndexedRun]:
+    for run in _with_paths(root):
+        if named == run.spec or (not run.mutant and named in (run.release, run.series)):
+            yield run
+
+
+def _with_paths(root: Path) -> Iterator[IndexedRun]:
+    return (replace(run, path=str(root / run.path)) for run in indexed_runs(root))

@@ -28,16 +28,14 @@ from harness.record.store import (
     Damaged,
     PlannedCell,
     RunFolder,
-    Store,
     digest_of_plan,
     load_run,
     read_boot,
 )
-from harness.scenario.model import Claim, Control, Scenario, Status
+from harness.scenario.model import Claim, Control, Status
 from lab.base.digest import digest_bytes, digest_file, digest_results
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.base.record import BootRecord
-from lab.kernels.release import series_of
 from lab.kit import EXPECTED, RESULTS, channel_faults
 from lab.yaml.strict import Problems, parse, plain_value
 
@@ -259,22 +257,6 @@ def judge_run(run: RunFolder) -> Verdict:
     if facts.rule is None:
         return judged(facts.seeds)
     return judge_in_sequence(facts.rule, facts.seeds, (*results, *(baseline or ())), judged)
-
-
-def newest_runs(store: Store, scenario: Scenario, *, built: bool = False) -> dict[str, RunFolder]:
-    """The newest judged run of the scenario, as its file is today, on each kernel series; none of a mutant.
-
-    ``built``: on kernels that blklab built, which have one configuration, instead of others'. Runs of reworded
-    scenarios are included, shown with the current text.
-    """
-    newest: dict[str, RunFolder] = {}
-    wanted = identity(scenario)
-    for path in store.runs(scenario.name):
-        run = load_run(path)
-        kernel = run.facts.kernel
-        if identity(run.scenario) == wanted and not kernel.mutant and kernel.built == built:
-            newest[series_of(kernel.release)] = replace(run, scenario=scenario)
-    return newest
 
 
 def rejudge(path: Path) -> Rejudged:

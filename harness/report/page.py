@@ -15,10 +15,9 @@ from harness.limits.bottleneck import by_role
 from harness.record.store import PlannedCell, RunFolder
 from harness.report import charts
 from harness.report.charts import FEW_LINES, SLOWEST, Distribution, Occupancy, StripRow, strip
-from harness.report.claims import NOT_MEASURED, claim_text, conclusion, incidents
+from harness.report.claims import NOT_MEASURED, Surroundings, claim_text, conclusion, incidents, method, settings_words
 from harness.report.format import LEGEND, change_words, figure, limits, plural, reported, severity, spread, time_words
 from harness.report.html import Values, render
-from harness.report.method import Surroundings, method, settings_words
 from harness.report.topology import branches, stack_boxes
 from harness.scenario.model import Arm, Load, Scenario, Status
 from harness.scenario.registry import PER_IO

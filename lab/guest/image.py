@@ -10,12 +10,11 @@ from lab.base.cache import Cache
 from lab.base.contents import lasting_digest
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge
-from lab.guest import initramfs
-from lab.guest.payload import Payload
+from lab.guest.payload import Payload, archive, regular
 from lab.guest.steps import Step
 from lab.guest.steps.device import Module
+from lab.kernels.binaries import Closure, has_parameter, module_closure, module_name, no_modules, read_module, unsigned
 from lab.kernels.model import Kernel
-from lab.kernels.modules import Closure, has_parameter, module_closure, module_name, no_modules, read_module, unsigned
 
 KIND = "initramfs"
 _FILE = "base.cpio"
@@ -47,10 +46,10 @@ def base_image(
     def fill(into: Path) -> None:
         entries = dict(payload.entries)
         for path in closure.load:
-            entries[f"modules/{module_name(path)}.ko"] = initramfs.regular(carried(read_module(path)))
+            entries[f"modules/{module_name(path)}.ko"] = regular(carried(read_module(path)))
         for name, program in programs.items():
-            entries[f"bin/{name}"] = initramfs.regular(program, executable=True)
-        (into / _FILE).write_bytes(initramfs.archive(entries))
+            entries[f"bin/{name}"] = regular(program, executable=True)
+        (into / _FILE).write_bytes(archive(entries))
 
     path = cache.entry(KIND, key, fill) / _FILE
     return BaseImage(path, lasting_digest(path))
@@ -58,7 +57,7 @@ def base_image(
 
 def job_archive(files: Mapping[str, bytes]) -> bytes:
     """Archive with the files of the guest's /job folder."""
-    return initramfs.archive({f"job/{name}": initramfs.regular(data) for name, data in files.items()})
+    return archive({f"job/{name}": regular(data) for name, data in files.items()})
 
 
 def with_dependencies(kernel: Kernel, steps: Iterable[Step], words: Iterable[str] = ()) -> tuple[Step, ...]:

@@ -2,9 +2,10 @@
 """The programs of every guest: busybox, fio, dmsetup, mdadm, tc and their libraries, and what makes layers of some.
 
 They come from the packages of ``lab/packages/trixie.lock``, unpacked into the cache, so that the payload's bytes do
-not depend on the host.
+not depend on the host. Archives are in the "newc" format (Documentation/driver-api/early-userspace/buffer-format.rst).
 """
 
+import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,13 +15,61 @@ from lab.base.cache import Cache
 from lab.base.contents import demand_intact
 from lab.base.digest import digest_bytes
 from lab.base.units import Tell, silent
-from lab.guest import initramfs
-from lab.guest.initramfs import ArchiveEntry
-from lab.guest.trim import drop_libraries, needed_libraries
+from lab.native.elf import drop_libraries, needed_libraries
 from lab.packages import sources
 from lab.packages.apt import Archive
 from lab.packages.lock import locked, pin_name
 from lab.packages.store import Unpacked, part_of_the_lab, unpacked
+
+_ALIGN = 4
+
+
+@dataclass(frozen=True)
+class ArchiveEntry:
+    """One file of an archive; ``mode`` holds type and permissions as in stat(2)."""
+
+    mode: int
+    data: bytes = b""
+
+
+def folder() -> ArchiveEntry:
+    return ArchiveEntry(stat.S_IFDIR | 0o755)
+
+
+def regular(data: bytes, *, executable: bool = False) -> ArchiveEntry:
+    return ArchiveEntry(stat.S_IFREG | (0o755 if executable else 0o644), data)
+
+
+def symlink(target: str) -> ArchiveEntry:
+    return ArchiveEntry(stat.S_IFLNK | 0o777, target.encode())
+
+
+def archive(entries: Mapping[str, ArchiveEntry]) -> bytes:
+    """Archive of ``entries`` (path relative to the root -> ArchiveEntry), with the folders that they need.
+
+    Sorted by path, owned by root, times and inode numbers independent of the host. Archives can
+    be concatenated: the kernel unpacks one after the other.
+    """
+    complete = dict(entries)
+    for path in entries:
+        parts = path.split("/")[:-1]
+        for depth in range(1, len(parts) + 1):
+            complete.setdefault("/".join(parts[:depth]), folder())
+    members = [_member(number, path, complete[path]) for number, path in enumerate(sorted(complete), start=1)]
+    return b"".join([*members, _member(0, "TRAILER!!!", ArchiveEntry(0))])
+
+
+def _member(number: int, path: str, entry: ArchiveEntry) -> bytes:
+    name = path.encode() + b"\0"
+    links = 2 if stat.S_ISDIR(entry.mode) else 1
+    fields = (number, entry.mode, 0, 0, links, 0, len(entry.data), 0, 0, 0, 0, len(name), 0)
+    header = b"070701" + b"".join(b"%08X" % value for value in fields)
+    return _pad(header + name) + _pad(entry.data)
+
+
+def _pad(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % _ALIGN)
+
 
 PACKAGES = (
     *("busybox-static", "fio", "dmsetup", "mdadm", "iproute2", "libmnl0", "libc6", "libaio1t64", "libnuma1", "zlib1g"),
@@ -67,7 +116,7 @@ class Payload:
 
     @cached_property
     def digest(self) -> str:
-        return digest_bytes(initramfs.archive(self.entries))
+        return digest_bytes(archive(self.entries))
 
 
 def fetch(cache: Cache, tell: Tell) -> Payload:
@@ -110,20 +159,20 @@ def assemble(root: Path, versions: Mapping[str, str]) -> Payload:
     keep = {*LIBRARIES, LOADER}
     scripts = ("runner.sh", *(f"verbs/{path.name}" for path in sorted((_HERE / "verbs").glob("*.sh"))))
     entries = {
-        "bin/busybox": initramfs.regular(_read(root, "usr/bin/busybox"), executable=True),
-        "init": initramfs.regular((_HERE / "init").read_bytes(), executable=True),
-        **{name: initramfs.regular((_HERE / name).read_bytes()) for name in scripts},
-        f"lib64/{LOADER}": initramfs.regular(_read(root, f"{LIBRARY_FOLDER}/{LOADER}"), executable=True),
-        "lib/x86_64-linux-gnu": initramfs.symlink("/lib64"),
+        "bin/busybox": regular(_read(root, "usr/bin/busybox"), executable=True),
+        "init": regular((_HERE / "init").read_bytes(), executable=True),
+        **{name: regular((_HERE / name).read_bytes()) for name in scripts},
+        f"lib64/{LOADER}": regular(_read(root, f"{LIBRARY_FOLDER}/{LOADER}"), executable=True),
+        "lib/x86_64-linux-gnu": symlink("/lib64"),
     }
     for applet in _APPLETS:
-        entries[f"bin/{applet}"] = initramfs.symlink("busybox")
+        entries[f"bin/{applet}"] = symlink("busybox")
     for name, source in PROGRAMS.items():
-        entries[name] = initramfs.regular(drop_libraries(_read(root, source), keep), executable=True)
+        entries[name] = regular(drop_libraries(_read(root, source), keep), executable=True)
     for name in LIBRARIES:
-        entries[f"lib64/{name}"] = initramfs.regular(drop_libraries(_read(root, f"{LIBRARY_FOLDER}/{name}"), keep))
+        entries[f"lib64/{name}"] = regular(drop_libraries(_read(root, f"{LIBRARY_FOLDER}/{name}"), keep))
     for name in ("dev", "proc", "sys", "out", "lab", "job", "modules", "tmp", "run"):
-        entries[name] = initramfs.folder()
+        entries[name] = folder()
     return Payload(entries, dict(versions))
 
 
@@ -164,8 +213,8 @@ def _tree_of_maker(cache: Cache, layer: str) -> Path:
 
 def _maker(root: Path, maker: Maker, there: Mapping[str, ArchiveEntry]) -> dict[str, ArchiveEntry]:
     program = _read(root, maker.program)
-    libraries = {path: initramfs.regular(data) for path, data in _libraries(root, program, there)}
-    return {f"bin/{maker.name}": initramfs.regular(program, executable=True), **libraries}
+    libraries = {path: regular(data) for path, data in _libraries(root, program, there)}
+    return {f"bin/{maker.name}": regular(program, executable=True), **libraries}
 
 
 def _libraries(root: Path, program: bytes, there: Mapping[str, ArchiveEntry]) -> Iterator[tuple[str, bytes]]:

@@ -19,9 +19,9 @@ from lab.base.process import run
 from lab.base.reading import read_json
 from lab.base.units import Tell
 from lab.kernels import store
+from lab.kernels.binaries import image_release
 from lab.kernels.model import Kernel
 from lab.kernels.store import FoundKernel
-from lab.kernels.vmlinux import image_release
 from lab.packages.apt import BOUND
 
 _TREE_IMAGE = Path("arch/x86/boot/bzImage")

@@ -21,7 +21,7 @@ from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
 from lab.base.units import Tell, silent
-from lab.kernels import debian_source, tree
+from lab.kernels import tree
 from lab.kernels.model import Kernel
 from lab.kernels.tree import KernelSource
 from lab.native import elf
@@ -62,7 +62,7 @@ class SourceLine:
 
 def source_of(kernel: Kernel, cache: Cache, tell: Tell) -> KernelSource:
     """Raises CannotJudge for a kernel that was not built here from its source."""
-    if (source := debian_source.named_source(kernel.spec, cache, tell)) is not None:
+    if (source := tree.named_source(kernel.spec, cache, tell)) is not None:
         return source
     raise CannotJudge(
         f"{kernel.release} is {kernel.spec}: only kernels that blklab builds have line numbers",

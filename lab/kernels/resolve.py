@@ -51,11 +51,11 @@ def _provider(form: str) -> tuple[Provider, Refuse]:
         "host": (local.resolve_host, str),
     }
     if form in ("tree:", "source:", "mutant:"):
-        from lab.kernels import debian_source, tree
+        from lab.kernels import tree
 
         table["tree:"] = (tree.resolve, tree.read_source)
-        table["source:"] = (debian_source.resolve, debian_source.series_and_mutant)
-        table["mutant:"] = (debian_source.resolve_mutant, demand_known)
+        table["source:"] = (tree.resolve_source, tree.series_and_mutant)
+        table["mutant:"] = (tree.resolve_mutant, demand_known)
     elif form not in table:
         from lab.kernels import ubuntu
 

@@ -17,9 +17,9 @@ from lab.base.digest import known_digest
 from lab.base.errors import BlklabError, CannotJudge, LabBroken
 from lab.base.process import run
 from lab.base.reading import read_json
+from lab.kernels.binaries import DAMAGE, extract_vmlinux, is_bzimage
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release
-from lab.kernels.vmlinux import DAMAGE, extract_vmlinux, is_bzimage
 from lab.packages import tools
 
 KIND = "kernels"

@@ -8,9 +8,8 @@ from pathlib import Path
 from lab.guest.steps import Step
 from lab.guest.steps.device import LocklessArray, Module, Write
 from lab.guest.steps.setting import Cgroup
+from lab.kernels.binaries import has_parameter, module_closure, module_name, no_modules, read_module, uncompressed
 from lab.kernels.model import Kernel
-from lab.kernels.modules import has_parameter, module_closure, module_name, no_modules, read_module
-from lab.kernels.vmlinux import uncompressed
 from lab.realise import drivers, recipe
 from lab.topology.model import StackKind, Topology
 

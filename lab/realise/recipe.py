@@ -7,7 +7,7 @@ from lab.guest.steps import Step
 from lab.guest.steps.device import Module, Mount, device, sysfs
 from lab.guest.steps.load import Meanwhile, Message, PathMark
 from lab.guest.steps.setting import CGROUPS, Cgroup, Confirm, PathState, Tune
-from lab.kernels.modules import module_name
+from lab.kernels.binaries import module_name
 from lab.realise import drivers, inventory, stacks
 from lab.topology.model import SCSI, Driver, Loss, StackKind, Topology
 

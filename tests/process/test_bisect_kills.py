@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from harness.base.plain import identity
-from harness.bisect.noisy import NoisyBisection
-from harness.bisect.notebook import STATE, State
-from harness.bisect.oracle import CommitTrial, KernelOracle
+from harness.bisect.notebook import STATE, CommitTrial, KernelOracle, State
 from harness.bisect.repository import Repository
+from harness.bisect.search import NoisyBisection
 from harness.record.store import Store
 from harness.run.bench import Bench
 from harness.scenario.load import read_scenario

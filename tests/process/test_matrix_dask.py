@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.grid.worker import unpack
+from harness.grid.cluster import unpack
 from lab.base.errors import EXIT_INTERRUPTED, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, LabBroken
 from tests.process.dask_cluster import Cluster
 from tests.process.fake_lab import FakeLab

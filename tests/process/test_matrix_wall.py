@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from harness.base.plain import identity
-from harness.grid.measure import MatrixPlan, run_matrix
-from harness.grid.merge import merge, parts
+from harness.grid.measure import MatrixPlan, merge, parts, run_matrix
 from harness.record.grid import GridFolder
 from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host

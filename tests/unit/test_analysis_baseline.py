@@ -13,8 +13,7 @@ from harness.judge.cells import CellResult, differences
 from harness.judge.cells import comparable as beside
 from harness.judge.verdict import Verdict, judge, verdict_document
 from harness.record.store import KernelFacts
-from harness.report.claims import conclusion
-from harness.report.method import Effort, Surroundings
+from harness.report.claims import Effort, Surroundings, conclusion
 from harness.report.terminal.run import Detail, print_verdict
 from harness.scenario.model import Bound, Status
 from lab.base.record import Outcome

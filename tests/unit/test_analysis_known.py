@@ -12,8 +12,7 @@ from rich.console import Console
 from harness.judge.cells import ENDINGS, LAB_BROKE, WORST_FIRST, CellResult, ending, exit_code, roll_up, worst
 from harness.judge.claims import XFAIL, XPASS
 from harness.judge.verdict import Verdict, judge, verdict_document
-from harness.report.claims import conclusion
-from harness.report.method import Effort, Surroundings
+from harness.report.claims import Effort, Surroundings, conclusion
 from harness.report.terminal.run import print_verdict
 from harness.scenario.model import Claim, KnownFailure, Scenario, Status
 from lab.base.record import Outcome

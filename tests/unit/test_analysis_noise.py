@@ -21,7 +21,7 @@ from harness.noise import (
     stopping_rule,
 )
 from harness.scenario.model import Bound, Status
-from tools.noise import Noise, RehearsalPlan, page, rehearse
+from tools.noise import Noise, page, rehearse
 
 AT_LEAST = Bound(">= 0.9", 0.9, None)
 BETWEEN = Bound("0.98 .. 1.02", 0.98, 1.02)
@@ -134,7 +134,7 @@ def test_one_more_run_of_that_length_decides_four_times_of_five() -> None:
     truth = 0.93
     more = more_rounds([truth * math.exp(sign * 0.08 * math.sqrt(2)) for sign in (1, -1) * 10], Bound("", 1.0, None))
     assert more is not None
-    share = rehearse(noise, truth, RehearsalPlan(rounds=20 + more, windows=1, trials=300))[0][Status.FAIL]
+    share = rehearse(noise, truth, rounds=20 + more, windows=1, trials=300)[0][Status.FAIL]
     assert 0.7 <= share <= 0.95
 
 
@@ -149,22 +149,20 @@ def test_one_more_run_of_that_length_decides_four_times_of_five() -> None:
     ids=lambda noise: str(noise.name),
 )
 def test_the_rule_keeps_its_promise(noise: Noise) -> None:
-    plan = RehearsalPlan(trials=250)
-    at_the_bound, _ = rehearse(noise, 1.0, plan)
-    allowed = ERROR + 3 * math.sqrt(ERROR * (1 - ERROR) / plan.trials)
+    at_the_bound, _ = rehearse(noise, 1.0, trials=250)
+    allowed = ERROR + 3 * math.sqrt(ERROR * (1 - ERROR) / 250)
     assert at_the_bound[Status.FAIL] <= allowed
     assert at_the_bound[Status.PASS] <= allowed
 
 
 def test_it_stops_early_where_all_is_clear() -> None:
-    verdicts, rounds = rehearse(Noise("busy", 0.05, 0.05), 0.5, RehearsalPlan(trials=100))
+    verdicts, rounds = rehearse(Noise("busy", 0.05, 0.05), 0.5, trials=100)
     assert (verdicts[Status.FAIL], rounds) == (1, 6)
 
 
 def test_the_page_is_made_of_its_seed_alone() -> None:
-    plan = RehearsalPlan(trials=2)
-    text = page(plan)
-    assert text == page(plan)
+    text = page(trials=2)
+    assert text == page(trials=2)
     assert text.count("\n| ") == 1 + 25
 
 

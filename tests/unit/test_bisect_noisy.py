@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.bisect.finding import PARENT, conclusion, mail
-from harness.bisect.noisy import NoisyBisection
 from harness.bisect.notebook import ClaimSeen, CommitWord, Notebook, Observation, State, load_state
 from harness.bisect.repository import Repository
+from harness.bisect.search import NoisyBisection
 from lab.base.errors import CannotJudge
 from tests.unit.analysis_samples import scenario
 from tests.unit.history_samples import THAT, commit, git, history

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.bisect.noisy import Ends, Posterior, search
+from harness.bisect.search import Ends, Posterior, search
 
 ENDS = Ends(good=1.0, bad=0.0, deviation=0.5)
 

@@ -14,14 +14,14 @@ from harness.grid.timeline import text
 from harness.judge.cells import CellResult
 from harness.judge.thresholds import LARGE, null_evidence
 from harness.judge.visible import unseen
-from harness.patch.judgement import outcomes
 from harness.patch.report import summary
-from harness.record.pairing import pairs, side
+from harness.patch.study import outcomes
+from harness.record.index import pairs, side
 from harness.record.store import load_run
 from harness.report.format import percent
 from harness.report.terminal.grid import Compared, print_comparison
 from harness.scenario.model import Scenario
-from harness.studies.calibration import TOLERANCE
+from harness.studies.checks import TOLERANCE
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from lab.topology.model import Processors
 from tests.unit.analysis_samples import cell
@@ -209,7 +209,7 @@ def test_compare_patch_and_timeline_say_what_their_cells_cannot_show(
         seen.append(len([*cells]))
         return "HIDDEN"
 
-    for place in ("harness.commands.compare", "harness.patch.judgement", "harness.grid.timeline"):
+    for place in ("harness.commands.compare", "harness.patch.study", "harness.grid.timeline"):
         monkeypatch.setattr(f"{place}.unseen", hidden)
     base, series = run_of(tmp_path, [95.0, 96.0]), run_of(tmp_path, [94.0, 95.0], release=NEW)
     assert "not visible: HIDDEN" in compare(capsys, "6.1", NEW, "--results", str(tmp_path))[1]

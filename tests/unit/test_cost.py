@@ -7,8 +7,7 @@ from statistics import fmean
 import pytest
 
 from harness.limits.cost import CPU_COSTS, LoadCost, boot_seconds, costs, cpu_seconds
-from harness.report.terminal.estimate import cost_lines
-from harness.report.terminal.scenario import describe_scenario
+from harness.report.terminal.scenario import cost_lines, describe_scenario
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Scenario
 from lab.topology.model import Driver, Stack, StackKind

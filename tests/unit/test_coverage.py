@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from harness.limits.entries import load_scenario
-from harness.patch.coverage import Coverage, load_coverage
+from harness.patch.choice import Coverage, load_coverage
 from harness.run.bench import Bench
 from harness.run.plan import Request
 from lab.base.errors import LabBroken

@@ -11,7 +11,7 @@ from harness.grid.measure import boots_of
 from harness.limits.cost import boot_seconds
 from harness.record.index import IndexedRun
 from harness.report.format import duration
-from harness.report.terminal.estimate import Estimate, total
+from harness.report.terminal.scenario import Estimate, total
 from harness.scenario.load import read_scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse

@@ -25,10 +25,10 @@ from tools.evidence.pages import (
     controls_page,
     reports_page,
     worst_code,
+    zoo_page,
 )
 from tools.evidence.rows import FACTORS, EvidenceRow, RowSide, Topic, claim_rows, report_rows
 from tools.evidence.scorer import NullPair, RowScore
-from tools.evidence.zoo import zoo_page
 
 
 def on(row: EvidenceRow, release: str, *together: float, mutant: str = "") -> list[RowScore]:

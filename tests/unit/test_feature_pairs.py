@@ -10,7 +10,7 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.guest import payload
-from lab.guest.initramfs import ArchiveEntry
+from lab.guest.payload import ArchiveEntry
 from lab.guest.steps import Step
 from lab.guest.steps.device import Filesystem, Loop
 from lab.guest.steps.load import Meanwhile

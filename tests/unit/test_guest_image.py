@@ -14,8 +14,7 @@ from lab.base.cache import Cache
 from lab.base.digest import digest_file
 from lab.base.errors import CannotJudge
 from lab.guest.image import base_image, job_archive, with_dependencies
-from lab.guest.initramfs import ArchiveEntry, archive, folder, regular, symlink
-from lab.guest.payload import Payload
+from lab.guest.payload import ArchiveEntry, Payload, archive, folder, regular, symlink
 from lab.guest.steps import Step
 from lab.guest.steps.device import Module
 from lab.guest.steps.load import Pause

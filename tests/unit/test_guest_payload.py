@@ -9,8 +9,8 @@ from lab.base.cache import Cache
 from lab.base.contents import note
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.units import silent
-from lab.guest import initramfs, payload
-from lab.guest.trim import needed_libraries
+from lab.guest import payload
+from lab.native.elf import needed_libraries
 from lab.packages import lock
 from lab.packages.store import Pin, Pinned, Unpacked, write_pin
 from tests.unit.payload_samples import SMALL_PROGRAM, lay_out
@@ -29,7 +29,7 @@ def test_what_is_in_it_with_the_libraries_it_needs(root: Path) -> None:
     assert made.versions == {"fio": "3.39"}
     assert made.entries["init"].data == (GUEST / "init").read_bytes()
     assert made.entries["runner.sh"].data == (GUEST / "runner.sh").read_bytes()
-    assert made.entries["bin/sh"] == initramfs.symlink("busybox")
+    assert made.entries["bin/sh"] == payload.symlink("busybox")
     programs = ("init", "bin/busybox", "bin/fio", "bin/dmsetup", f"lib64/{payload.LOADER}")
     assert all(made.entries[name].mode & stat.S_IXUSR for name in programs)
     assert all(f"lib64/{name}" in made.entries for name in payload.LIBRARIES)

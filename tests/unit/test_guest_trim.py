@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.base.errors import LabBroken
-from lab.guest.trim import drop_libraries, needed_libraries
+from lab.native.elf import drop_libraries, needed_libraries
 
 LIBRARIES = ("one", "two", "three")
 MAIN = """\

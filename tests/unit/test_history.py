@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.grid.history import FigureSeries, history
 from harness.grid.lines import GridLine, KernelSide
+from harness.grid.timeline import FigureSeries, history
 from harness.judge.cells import Ensemble
 from harness.record.index import IndexedRun, open_index
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS

@@ -11,7 +11,7 @@ import pytest
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
 from lab.base.host import Need
-from lab.kernels import build, debian_source, mutants
+from lab.kernels import build, mutants, tree
 from lab.kernels.resolve import resolve
 from tests.unit.kernel_samples import Repository, install_kernel, needs_apt, needs_depmod
 from tests.unit.tree_samples import commit, fake_tools, write_fragments, write_source
@@ -77,9 +77,9 @@ def test_a_release_without_a_source_package_and_one_that_is_not_here_yet(archive
         resolve("source:6.18", cache)
     assert "tree:DIR@v6.18 of a git clone" in caught.value.remedy
     assert "linux-6.18.tar.xz of kernel.org" in caught.value.remedy
-    assert debian_source.kept_source("source:6.12", cache) is None
+    assert tree.kept_source("source:6.12", cache) is None
     resolve("source:6.12", cache)
-    kept = debian_source.kept_source("source:6.12", cache)
+    kept = tree.kept_source("source:6.12", cache)
     assert kept is not None and kept.spec == "source:6.12"
 
 
@@ -87,8 +87,8 @@ def test_a_release_without_a_source_package_and_one_that_is_not_here_yet(archive
 def test_mutants_of_a_tree_of_ones_own(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_source(tmp_path / "linux")
     commit(source, "first")
-    monkeypatch.setenv(debian_source.TREE_VARIABLE, f"{source}@HEAD")
-    assert debian_source.base_spec() == f"tree:{source}@HEAD"
+    monkeypatch.setenv(tree.TREE_VARIABLE, f"{source}@HEAD")
+    assert tree.base_spec() == f"tree:{source}@HEAD"
     with pytest.raises(CannotJudge, match=r"no-fair-tags\.patch does not apply"):
         resolve("mutant:no-fair-tags", cache)
 

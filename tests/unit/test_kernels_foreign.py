@@ -15,7 +15,7 @@ from lab.base.cache import Cache
 from lab.base.contents import note
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.kernels import store
-from lab.kernels.modules import module_closure, no_modules
+from lab.kernels.binaries import module_closure, no_modules
 from lab.kernels.resolve import resolve
 from tests.unit.kernel_samples import Repository, bzimage, elf, install_kernel, needs_depmod
 

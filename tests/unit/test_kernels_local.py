@@ -13,7 +13,7 @@ from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.guest.image import base_image
 from lab.guest.payload import Payload
 from lab.kernels import local
-from lab.kernels.modules import module_closure
+from lab.kernels.binaries import module_closure
 from lab.kernels.resolve import resolve
 from tests.unit.kernel_samples import bzimage, elf, install_kernel, module, needs_depmod
 

@@ -12,10 +12,17 @@ import zstandard
 
 from lab.base.contents import note
 from lab.base.errors import LabBroken
+from lab.kernels.binaries import (
+    extract_vmlinux,
+    has_pvh_note,
+    image_release,
+    is_bzimage,
+    module_closure,
+    read_module,
+    unsigned,
+)
 from lab.kernels.model import Kernel
-from lab.kernels.modules import module_closure, read_module, unsigned
 from lab.kernels.release import Release
-from lab.kernels.vmlinux import extract_vmlinux, has_pvh_note, image_release, is_bzimage
 from tests.unit.kernel_samples import OTHER_NOTE, PVH, bzimage, elf
 
 TABLES = {

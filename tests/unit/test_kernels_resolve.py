@@ -11,9 +11,9 @@ from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.units import silent
 from lab.kernels import debian, store, ubuntu
+from lab.kernels.binaries import module_closure
 from lab.kernels.debian import SUITES, Offer, expand, offers
 from lab.kernels.model import Kernel
-from lab.kernels.modules import module_closure
 from lab.kernels.release import Release
 from lab.kernels.resolve import demand, resolve
 from lab.packages import sources

@@ -9,7 +9,7 @@ import pytest
 from lab.base.cache import Cache
 from lab.base.units import silent
 from lab.guest import payload
-from lab.native.compiler import COMPILER
+from lab.native.programs import COMPILER
 from lab.packages import lock
 from lab.packages.apt import Archive
 from lab.packages.sources import Distribution

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.grid import worker
+from harness.grid import cluster
 from harness.grid.measure import dealt, read_shard
 from harness.judge.cells import matrix_status
 from harness.record.grid import Grid, GridCell, grids, load_grid, new_grid, same_request, with_cell
@@ -194,6 +194,6 @@ def test_the_code_digest_covers_all_of_the_lab(monkeypatch: pytest.MonkeyPatch, 
         seen.add(str(path.relative_to(checkout)))
         return "0"
 
-    monkeypatch.setattr(worker, "digest_file", digest)
-    worker.code_digest.__wrapped__()
+    monkeypatch.setattr(cluster, "digest_file", digest)
+    cluster.code_digest.__wrapped__()
     assert {"lab/session.py", "lab/qemu/argv.py", "lab/guest/runner.sh", "lab/native/diskd/model.c"} <= seen

@@ -23,17 +23,17 @@ from lab.base.errors import CannotJudge, LabBroken
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import claim, ratio, scenario
 from tests.unit.store_samples import facts, files, record
-from tools.mutation import schemata
-from tools.mutation.campaign import MutantCampaign, cheap
-from tools.mutation.kernel import patch_lines
-from tools.mutation.page import Fate, fate, mutants_page, score_lines
+from tools.mutation import kernel
+from tools.mutation.__main__ import Fate, fate, mutants_page, score_lines
+from tools.mutation.kernel import NONE, further_files, number_mutants, patch_lines, reached_numbers, schema
 from tools.mutation.places import Mutant, Operator, mutants_of
-from tools.mutation.schemata import NONE, further_files, number_mutants, reached_numbers, schema
 from tools.mutation.trial import (
     MarkedFigure,
     MutantBench,
+    MutantCampaign,
     ReferenceArm,
     Trial,
+    cheap,
     cheapest_arms,
     companions,
     reference,
@@ -375,7 +375,7 @@ def test_the_one_build_keeps_the_order_of_lines_and_has_room_for_every_number() 
     assert len(schema(SAMPLE, number_mutants(mutants())).splitlines()) == len(SAMPLE.splitlines()) + 1
     code = further_files("obj-y += a.o\n", 300)["block/blklab_mutants.c"]
     assert "u8 blklab_reached[512];" in code
-    assert f'"{schemata.REACHED}%*phN' in code
+    assert f'"{kernel.REACHED}%*phN' in code
 
 
 def test_numbers_of_executed_places_are_read_from_the_kernels_log() -> None:

@@ -14,8 +14,7 @@ from harness.cli import main
 from harness.commands.verdict import surroundings
 from harness.figures.disks import DiskTime
 from harness.figures.samples import Held, LoadUse, Series
-from harness.grid.overview import heat_rows, margin, newest, of_matrix
-from harness.grid.page import compared, entries
+from harness.grid.page import compared, entries, heat_rows, margin, newest, of_matrix
 from harness.judge.cells import Ensemble
 from harness.judge.difference import Precision
 from harness.judge.verdict import judge

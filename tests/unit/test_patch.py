@@ -12,11 +12,10 @@ import pytest
 from harness.cli import main
 from harness.commands import patch as command
 from harness.limits.entries import load_scenario
-from harness.patch.coverage import Coverage
-from harness.patch.judgement import Effect, Outcomes, SeriesFinding, outcomes
+from harness.patch.choice import Coverage
 from harness.patch.report import LINES, base_mail, exit_code, reply, summary, verdict_line
 from harness.patch.series import Branch, read_series
-from harness.patch.study import MeasuredSeries, SeriesKernel, Study
+from harness.patch.study import Effect, MeasuredSeries, Outcomes, SeriesFinding, SeriesKernel, Study, outcomes
 from harness.record.store import RunFolder
 from harness.run.bench import Bench
 from harness.run.plan import Request

@@ -8,8 +8,7 @@ import pytest
 
 from harness.base.checkout import EXECUTED
 from harness.limits.entries import load_scenario
-from harness.patch.choice import ScenarioChoice, choice_lines, choose
-from harness.patch.coverage import Coverage, load_coverage
+from harness.patch.choice import Coverage, ScenarioChoice, choice_lines, choose, load_coverage
 from harness.patch.sources import PatchText, Sources, definitions
 from harness.scenario.load import find_scenarios
 from lab.kernels.mutants import catalogue

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness.judge.cells import CellResult
-from harness.patch.judgement import outcomes
 from harness.patch.report import reply, summary, verdict_line
 from harness.patch.series import read_series
+from harness.patch.study import outcomes
 from harness.record import judging
 from harness.record.judging import results_of
 from harness.record.store import RunFolder

@@ -12,11 +12,10 @@ import pytest
 from harness.cli import main
 from harness.commands.options import kernel_specs
 from harness.limits.entries import load_scenario
-from harness.patch.coverage import Coverage
-from harness.patch.judgement import Outcomes
+from harness.patch.choice import Coverage
 from harness.patch.report import commit_lines
 from harness.patch.series import read_series
-from harness.patch.study import MeasuredSeries, SeriesKernel
+from harness.patch.study import MeasuredSeries, Outcomes, SeriesKernel
 from harness.patch.work import change_of, write_change
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS, Misuse
 from lab.kernels.model import Kernel

@@ -22,11 +22,12 @@ from harness.profile.model import Context
 from lab.base.cache import Cache
 from lab.native import elf, programs
 from lab.native.elf import ElfFunction, Segment
-from lab.symbols import Symbol
+from lab.symbols import Symbol, Symbols
 
 LONG = bytes(range(16, 48))
 OTHER = bytes(range(64, 96))
-SYMBOLS = (Symbol(0x1000, "submit"), Symbol(0x2000, "queue_rq", "null_blk"))
+_EVERY = (Symbol(0x1000, "submit"), Symbol(0x2000, "queue_rq", "null_blk"))
+SYMBOLS, NO_SYMBOLS = Symbols(_EVERY, _EVERY), Symbols((), ())
 
 
 def image(name: str, code: bytes, *functions: ElfFunction, address: int = 0x1000) -> Image:
@@ -52,7 +53,7 @@ def test_a_program_is_found_wherever_it_was_loaded_and_its_short_blocks_with_it(
     loaded = 0x55AA00000000
     inside = block(loaded + 0x1010, LONG[16:], 9, 36)
     blocks = (block(loaded + 0x1000, LONG, 5, 124), inside, block(loaded + 0x1020, b"\x90\xc3", 7, 14))
-    found = nodes_of(CountedWindow(174, 0, (), blocks, {}), (), [image("busybox", b"\x90\xc3" * 50), program])
+    found = nodes_of(CountedWindow(174, 0, (), blocks, {}), NO_SYMBOLS, [image("busybox", b"\x90\xc3" * 50), program])
     assert [(one.function.title, one.calls, one.instructions) for one in found] == [
         ("get_io_u [fio]", 5, 160),
         ("reap [fio]", 7, 14),
@@ -85,10 +86,10 @@ def test_the_patched_vdso_is_recognised_by_its_other_blocks() -> None:
 
 
 def test_code_outside_of_named_functions_keeps_its_program_and_code_of_no_program_stays_unexplained() -> None:
-    assert nodes_of(CountedWindow(4, 0, (), (block(0x401000, OTHER),), {}), (), [image("fio", LONG)]) == ()
+    assert nodes_of(CountedWindow(4, 0, (), (block(0x401000, OTHER),), {}), NO_SYMBOLS, [image("fio", LONG)]) == ()
     program = image("fio", LONG + OTHER, ElfFunction("get_io_u", 0x1000, 32))
     blocks = (block(0x1000, LONG), block(0x1020, OTHER, 9, 99))
-    found = nodes_of(CountedWindow(103, 0, (), blocks, {}), (), [program])
+    found = nodes_of(CountedWindow(103, 0, (), blocks, {}), NO_SYMBOLS, [program])
     assert [(one.function.name, one.calls, one.instructions) for one in found] == [(NO_NAME, 0, 99), ("get_io_u", 1, 4)]
 
 

@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from harness.profile.differential import differential, frames_of, one_sided
-from harness.profile.formats import folded_stacks, speedscope, write_profiles
-from harness.profile.lines import Side, lines_text, listed_functions
-from harness.profile.mail import differential_lines, function_lines, most_expensive, profile_lines
+from harness.profile.formats import Side, folded_stacks, lines_text, listed_functions, speedscope, write_profiles
 from harness.profile.model import Code
+from harness.profile.report import differential_lines, function_lines, most_expensive, profile_lines
 from lab.kernels.objects import SourceLine
 from tests.unit.profile_samples import function, profile
 

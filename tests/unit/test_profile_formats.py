@@ -16,7 +16,7 @@ import pytest
 from harness.profile.differential import frames_of, joined
 from harness.profile.formats import callgrind, differential_stacks, folded_stacks, speedscope, write_profiles
 from harness.profile.model import BLIND
-from harness.profile.page import differential_page, profile_page
+from harness.profile.report import differential_page, profile_page
 from tests.unit.profile_samples import AFTER, BEFORE, profile
 
 # The file of speedscope's package 1.25.0 (MIT).

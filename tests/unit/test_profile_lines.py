@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.profile.lines import Side, line_changes, lines_text, listed_functions
+from harness.profile.formats import Side, line_changes, lines_text, listed_functions
 from harness.profile.model import BLIND, Code, Profile
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken

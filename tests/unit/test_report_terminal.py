@@ -19,9 +19,8 @@ from harness.limits.bottleneck import Bottleneck
 from harness.limits.queues import Element, ElementKind
 from harness.noise import Interval
 from harness.record.store import KernelFacts
-from harness.report.claims import claim_text, conclusion
+from harness.report.claims import Effort, Surroundings, claim_text, conclusion
 from harness.report.format import duration, figure, spread
-from harness.report.method import Effort, Surroundings
 from harness.report.terminal.progress import Tally, progress
 from harness.report.terminal.run import CELLS, Detail, gauge, print_verdict
 from harness.run.events import CellFinished, CellPhase, CellStarted, Event, RunStarted

@@ -10,11 +10,8 @@ import pytest
 from harness.cli import main
 from harness.figures.lines import read_sharing
 from harness.limits.entries import load_scenario
-from harness.sharing.cells import other_turns
-from harness.sharing.page import sharing_page
-from harness.sharing.scaling import scaling_of, scaling_sentence
-from harness.sharing.text import differential_lines, window_lines
-from harness.sharing.window import HEAP, LineGroup, Place, Use, Window, WindowHead, window_of, with_sources
+from harness.sharing.report import differential_lines, scaling_of, scaling_sentence, sharing_page, window_lines
+from harness.sharing.window import HEAP, LineGroup, Place, Use, Window, WindowHead, other_turns, window_of, with_sources
 from lab.base.errors import CannotJudge
 from lab.kernels.objects import SourceLine, Wanted
 from lab.symbols import Symbols, read_kallsyms
@@ -246,9 +243,9 @@ def test_the_fields_of_each_run_come_from_its_own_kernel(
         "commands.explain._first_cell": lambda run, seed: run,
         "commands.explain.window_of_cell": lambda lab, run, *_: window(),
         "commands.explain.kernel_again": lambda run: run,
-        "sharing.cells.LINES": 1,
-        "sharing.cells.source_of": source_of,
-        "sharing.cells.source_lines": lambda kernel, source, wanted, cache, **_: [
+        "sharing.window.LINES": 1,
+        "sharing.window.source_of": source_of,
+        "sharing.window.source_lines": lambda kernel, source, wanted, cache, **_: [
             line_of(function, f"{source}.count") for function in wanted
         ],
     }.items():
@@ -284,7 +281,7 @@ def test_the_model_saturates_where_the_busiest_station_is_always_busy() -> None:
     # counter's 1, the heap's 1 (0.5 writes and 0.5 reads of another's), 0.6 of the run queue.
     model = scaling_of(window(), 40)
     assert model is not None
-    assert (model.busiest.name, model.busiest.demand) == ("lock other", 90.0)
+    assert (model.busiest, model.demand) == ("lock other", 90.0)
     assert model.demands == pytest.approx(40 * 2.6)
     assert model.saturates == pytest.approx((1000 + 104) / 90)
     assert model.speed_up(1) == 1.0

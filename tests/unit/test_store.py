@@ -4,6 +4,7 @@
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ import pytest
 from harness.base.files import write_atomic, writing
 from harness.base.plain import from_plain, identity, to_plain
 from harness.noise import stopping_rule
-from harness.record.judging import Altered, judge_run, newest_runs, rejudge
+from harness.record.judging import Altered, judge_run, rejudge
 from harness.record.store import RunFolder, Store, load_boot, load_run, new_run_id, planned, save_boot
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Scenario, Status
@@ -27,6 +28,7 @@ from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, LabBroken, 
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import claim, control, ratio, scenario
 from tests.unit.store_samples import boot_all, facts, files, new_run, record
+from tools.measure import newest_runs
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 MODEL = scenario([claim()], [control()], ["none", "red"])
@@ -58,21 +60,23 @@ def test_a_run_counts_under_other_words_and_gets_them_but_not_under_another_boun
     boot_all(run, {"none": 90.0, "red": 10.0})
     run.finish(judge_run(run), elapsed=1.0)
     renamed = replace(model, title="Other words")
-    (found,) = newest_runs(Store(tmp_path), renamed).values()
+    (found,) = newest_runs(Store(tmp_path), renamed, built=False).values()
     assert (found.path, found.scenario.title) == (run.path, "Other words")
     other = replace(model, claims=(replace(model.claims[0], optional=True),))
-    assert not newest_runs(Store(tmp_path), replace(other, digest=identity(other)))
+    assert not newest_runs(Store(tmp_path), replace(other, digest=identity(other)), built=False)
 
 
-def test_kernels_that_were_built_are_apart_from_packages(tmp_path: Path) -> None:
-    run = finished(tmp_path, {"none": 90.0, "red": 10.0})
-    store = Store(tmp_path)
-    assert newest_runs(store, MODEL)
-    assert not newest_runs(store, MODEL, built=True)
-    path = run.path / "run.json"
+def test_a_kernel_that_was_built_counts_where_no_package_of_its_series_was_measured(tmp_path: Path) -> None:
+    packaged = finished(tmp_path, {"none": 90.0, "red": 10.0})
+    built = finished(tmp_path, {"none": 90.0, "red": 10.0})
+    path = built.path / "run.json"
     path.write_text(path.read_text().replace('"spec": "', '"spec": "source:'))
-    assert newest_runs(store, MODEL, built=True)
-    assert not newest_runs(store, MODEL)
+    store = Store(tmp_path)
+    for also in (True, False):
+        assert [run.path for run in newest_runs(store, MODEL, built=also).values()] == [packaged.path]
+    shutil.rmtree(packaged.path)
+    assert [run.path for run in newest_runs(store, MODEL, built=True).values()] == [built.path]
+    assert not newest_runs(store, MODEL, built=False)
 
 
 def test_a_verdict_that_was_tampered_with_does_not_agree(tmp_path: Path) -> None:

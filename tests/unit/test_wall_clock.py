@@ -15,8 +15,7 @@ from rich.console import Console
 from harness.judge.cells import CellResult, missing_cell, result_of_boot
 from harness.judge.verdict import Verdict, judge, judge_in_sequence, unmade, verdict_document
 from harness.noise import Rule, scatter, stopping_rule
-from harness.report.claims import noise
-from harness.report.method import Effort, Surroundings
+from harness.report.claims import Effort, Surroundings, noise
 from harness.report.terminal.run import Detail, print_verdict
 from harness.report.terminal.scenario import describe_scenario
 from harness.run.plan import expand, guest_job

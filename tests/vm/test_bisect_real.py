@@ -14,7 +14,7 @@ import pytest
 from harness.bisect.notebook import STATE
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS
-from lab.kernels import debian_source, mutants, tree
+from lab.kernels import mutants, tree
 from lab.kernels.resolve import resolve
 from tests.vm.kernel_history import History, make_history
 from tests.vm.marks import building
@@ -31,7 +31,7 @@ KILLED_AFTER = 5
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     cache = Cache.default()
-    kernel = resolve(debian_source.DEFAULT, cache)
+    kernel = resolve(tree.DEFAULT, cache)
     made_of = str(tree.facts(kernel)["tree"])
     (source,) = {
         path.parent for path in (cache.root / "sources").glob("*/tree-id") if path.read_text().strip() == made_of

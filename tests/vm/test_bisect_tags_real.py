@@ -11,7 +11,7 @@ import pytest
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS
 from lab.base.units import silent
-from lab.kernels import debian_source
+from lab.kernels import tree
 from tests.unit.tree_samples import git
 from tests.vm.kernel_history import make_history
 from tests.vm.kernel_patches import write_mutant
@@ -48,7 +48,7 @@ COUNT, CULPRIT = 5, 3
 
 
 def test_the_commit_between_the_tags_of_two_packaged_series(tmp_path: Path) -> None:
-    source = debian_source.source_of("7.2", Cache.default(), tell=silent)
+    source = tree.source_of("7.2", Cache.default(), tell=silent)
     history = make_history(
         tmp_path / "linux.git",
         source.path / "objects",
@@ -82,7 +82,7 @@ COMMITS, EXPENSIVE, ADDED = 4, 2, 20_000
 
 
 def test_the_mail_names_the_function_that_the_culprit_makes_expensive(tmp_path: Path) -> None:
-    source = debian_source.source_of("6.12", Cache.default(), tell=silent)
+    source = tree.source_of("6.12", Cache.default(), tell=silent)
     name = write_mutant(tmp_path, source, "block/mq-deadline.c", "dd_insert_requests", ADDED)
     history = make_history(
         *(tmp_path / "linux.git", source.path / "objects", source.git_tree, tmp_path / f"{name}.patch"),

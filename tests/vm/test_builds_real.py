@@ -10,7 +10,7 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge
-from lab.kernels import debian_source, git, mutants, tree
+from lab.kernels import git, mutants, tree
 from lab.kernels.kconfig import fragments as own_fragments
 from lab.kernels.kconfig import lost, read_fragments
 from lab.kernels.resolve import resolve
@@ -23,7 +23,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 def test_every_option_survives_and_every_mutant_applies() -> None:
     cache = Cache.default()
-    kernel = resolve(debian_source.DEFAULT, cache)
+    kernel = resolve(tree.DEFAULT, cache)
     assert lost(read_fragments(own_fragments()), kernel.config, kernel.version) == ()
     facts = tree.facts(kernel)
     (entry,) = {
@@ -35,11 +35,11 @@ def test_every_option_survives_and_every_mutant_applies() -> None:
 
 
 def test_the_same_bytes_in_another_folder(tmp_path: Path) -> None:
-    kernel = resolve(debian_source.DEFAULT, Cache.default())
+    kernel = resolve(tree.DEFAULT, Cache.default())
     cache = linked_cache(tmp_path / "cache", Cache.default().root, ("sources", "pins"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CCACHE_DISABLE", "1")
-        assert resolve(debian_source.DEFAULT, cache).digest == kernel.digest
+        assert resolve(tree.DEFAULT, cache).digest == kernel.digest
 
 
 def test_a_mutant_is_seen_and_its_source_is_clean(tmp_path: Path) -> None:

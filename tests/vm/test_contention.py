@@ -23,11 +23,11 @@ from harness.figures.lines import CacheLine, Sharing, read_sharing
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.base.record import Outcome
-from lab.guest import image, initramfs
+from lab.guest import image, payload
 from lab.guest.steps import job_files
 from lab.guest.steps.load import Phase, RunLoad
 from lab.kernels.resolve import resolve
-from lab.native import compiler, elf
+from lab.native import elf, programs
 from lab.native.programs import SHARING, Plugin, interface, plugin
 from lab.observers import number_offset
 from lab.session import Job, Lab, open_lab, prepare_job, run_job
@@ -109,7 +109,7 @@ class Windows:
 
 def program(lab: Lab, folder: Path) -> bytes:
     flags = ("-std=c11", "-D_GNU_SOURCE", "-O2")
-    compiler.compile_c(lab.cache, FOLDER, ["contention.c"], flags, folder / "contention", shared=False, strip=False)
+    programs.compile_c(lab.cache, FOLDER, ["contention.c"], flags, folder / "contention", shared=False, strip=False)
     return (folder / "contention").read_bytes()
 
 
@@ -126,7 +126,7 @@ def contend(lab: Lab, windows: Windows, folder: Path) -> Windows:
         lab,
         payload=replace(
             lab.payload,
-            entries={**lab.payload.entries, "bin/contention": initramfs.regular(contention, executable=True)},
+            entries={**lab.payload.entries, "bin/contention": payload.regular(contention, executable=True)},
         ),
     )
     topology = replace(load_topology(TOPOLOGY, near=FOLDER), processors=Processors(windows.cpus, windows.turn))

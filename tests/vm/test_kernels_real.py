@@ -6,7 +6,7 @@ import time
 import pytest
 
 from lab.base.cache import Cache
-from lab.kernels.modules import module_closure, read_module
+from lab.kernels.binaries import module_closure, read_module
 from lab.kernels.resolve import resolve
 
 pytestmark = pytest.mark.network

@@ -13,7 +13,7 @@ from harness.cli import main
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS
 from lab.base.units import silent
-from lab.kernels import debian_source
+from lab.kernels import tree
 from lab.kernels.mutants import MUTANTS
 from tests.vm.kernel_history import make_history
 from tests.vm.kernel_patches import source_file, without_priority
@@ -77,7 +77,7 @@ def test_a_harmful_change_is_worse(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def changed(file: str, old: str, new: str) -> str:
     """A diff of one line of the packaged source."""
-    text = source_file(debian_source.source_of("6.12", Cache.default(), tell=silent), file).splitlines()
+    text = source_file(tree.source_of("6.12", Cache.default(), tell=silent), file).splitlines()
     at = text.index(old)
     return "\n".join(
         (
@@ -115,7 +115,7 @@ def test_a_change_that_does_not_boot_is_worse_and_shows_the_console(
 
 def test_each_patch_is_measured_against_the_one_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     harmless = changed("block/blk-ioc.c", "#include <linux/slab.h>", "/* harmless */")
-    harmful = without_priority(debian_source.source_of("6.12", Cache.default(), tell=silent)).partition("\n\n")[2]
+    harmful = without_priority(tree.source_of("6.12", Cache.default(), tell=silent)).partition("\n\n")[2]
     mails = [mail(tmp_path, diff, subject).read_text() for diff, subject in ((harmless, "one"), (harmful, "two"))]
     series = tmp_path / "series.mbox"
     series.write_text("".join(mails))
@@ -129,7 +129,7 @@ def test_each_patch_is_measured_against_the_one_before(tmp_path: Path, capsys: p
 
 
 def test_a_matrix_of_what_changed_between_two_commits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = debian_source.source_of("6.12", Cache.default(), tell=silent)
+    source = tree.source_of("6.12", Cache.default(), tell=silent)
     mutant, clone = tmp_path / "without-priority.patch", tmp_path / "linux.git"
     mutant.write_text(without_priority(source))
     objects = source.path / "objects"

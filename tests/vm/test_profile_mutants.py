@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from harness.profile.differential import Differential, differential
-from harness.profile.lines import Side, code_of, line_changes
-from harness.profile.mail import differential_lines
+from harness.profile.formats import Side, executed_code, line_changes
 from harness.profile.model import Context, Profile
+from harness.profile.report import differential_lines
 from harness.scenario.load import read_scenario
 from lab.base.cache import Cache
 from lab.base.units import silent
-from lab.kernels import debian_source, tree
+from lab.kernels import tree
 from lab.kernels.model import Kernel
 from lab.kernels.objects import Wanted, source_lines
 from lab.kernels.tree import KernelSource
@@ -84,7 +84,7 @@ def _bench(series: str, folder: Path) -> Bench:
             known[kernel.digest, name] = profiled(lab, kernel, scenario, name, folder / f"{kernel.digest}-{name}")
         return known[kernel.digest, name]
 
-    source = debian_source.source_of(series, cache, tell=silent)
+    source = tree.source_of(series, cache, tell=silent)
     kernel = tree.built(source, cache)
     return Bench(source, kernel, folder, profiles)
 
@@ -167,7 +167,7 @@ def test_added_instructions_have_their_line(bench: Bench) -> None:
 
 
 def _side(profile: Profile, source: KernelSource, kernel: Kernel) -> Side:
-    code = code_of(profile, [("vmlinux", LINED)])
+    code = executed_code(profile, [("vmlinux", LINED)])
     wanted = [Wanted(one.owner, one.name, one.counts) for one in code]
     found = source_lines(kernel, source, wanted, Cache.default())
     return Side(profile, dict(zip(code, found, strict=True)))

@@ -19,8 +19,8 @@ from harness.record.store import RunFolder, Store, load_run
 from harness.run.bench import Bench
 from harness.scenario.load import find_scenarios, read_scenario
 from harness.scenario.model import Bound, Status
+from harness.studies.checks import misnamed, run_selftests, shortfalls
 from harness.studies.proof import prove
-from harness.studies.selftest import misnamed, run_selftests, shortfalls
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.base.record import Outcome

@@ -19,7 +19,7 @@ from harness.profile.cells import ProfiledCell
 from harness.record.store import load_run
 from harness.run.plan import guest_job
 from harness.scenario.load import read_scenario
-from harness.sharing.cells import window_of_cell
+from harness.sharing.window import window_of_cell
 from lab.base.cache import Cache
 from lab.base.digest import digest_file
 from lab.base.errors import EXIT_PASS, BlklabError

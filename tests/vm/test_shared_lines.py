@@ -20,8 +20,7 @@ from harness.commands.options import tell
 from harness.figures.lines import read_sharing
 from harness.profile.cells import ProfiledCell
 from harness.record.store import RunFolder, load_run
-from harness.sharing.cells import window_of_cell, with_fields
-from harness.sharing.window import HEAP, LineGroup, NamedLock, Window
+from harness.sharing.window import HEAP, LineGroup, NamedLock, Window, window_of_cell, with_fields
 from lab.base import host
 from lab.base.cache import Cache
 from lab.session import open_lab

@@ -21,7 +21,7 @@ from tools import noise
 from tools.command import FURTHER, SOURCE, tool
 from tools.evidence import pages
 from tools.evidence.failures import score_claims
-from tools.evidence.pages import EvidencePage, worst_code
+from tools.evidence.pages import EvidencePage, worst_code, zoo_page
 from tools.evidence.rows import (
     COMMAND,
     EvidenceRow,
@@ -38,9 +38,7 @@ from tools.evidence.scorer import (
     score_newest,
     score_zoo,
 )
-from tools.evidence.zoo import zoo_page
 from tools.measure import FOLDER, Measure, measuring
-from tools.noise import RehearsalPlan
 
 _KINDS = ("tree:", "source:")
 _REPORTS = PAGES / "field-reports.md"
@@ -126,7 +124,7 @@ _Rows = Mapping[Topic, Sequence[EvidenceRow]]
 def _page(topic: Topic, rows: _Rows, options: EvidenceOptions) -> EvidencePage:
     """Raises Misuse when nothing was measured, and what boots raise."""
     if topic is Topic.NOISE:
-        return EvidencePage(noise.page(RehearsalPlan()))
+        return EvidencePage(noise.page())
     own, store = rows[topic], Store(results_root(options.results))
     scores = _scores(topic, own, options, store)
     if not any(it.run for it in scores):

@@ -14,7 +14,7 @@ from harness.scenario import load, schema
 from harness.scenario.load import Refused, find_scenarios, parsed, variant
 from harness.scenario.model import Agreement, Bound, Claim, Control, Ratio, Reproduction, Scenario, is_in
 from harness.scenario.ratio import ExpressionError, names_of, parse_bound, parse_ratio
-from harness.studies.calibration import CALIBRATION
+from harness.studies.checks import CALIBRATION
 from lab.base.errors import InputErrors, Misuse
 from lab.kernels.release import RANGE_PATTERN, RangeError, parse_range
 from lab.topology.limits import refusals

@@ -15,14 +15,14 @@ from harness.judge.operands import Evidence, Unavailable, ratio_ensemble
 from harness.judge.thresholds import NullEvidence
 from harness.judge.verdict import Verdict, judge
 from harness.noise import Rule
-from harness.record.judging import judge_run, newest_runs, results_of
+from harness.record.judging import judge_run, results_of
 from harness.record.store import RunFolder, Store, load_run
 from harness.scenario.model import Claim, Control, Ratio, Scenario, Status
 from harness.scenario.registry import OF_ROLES
 from lab.base.errors import CannotJudge
 from lab.kernels.release import by_release, series_of
 from tools.evidence.rows import EvidenceRow, RowSide, Topic, arms_of, by_scenario
-from tools.measure import Measure
+from tools.measure import Measure, newest_runs
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ def score_verdict(rows: Iterable[EvidenceRow], run: RunFolder, verdict: Verdict,
     scores = []
     for row in rows:
         seeds = verdict.seeds[: row.scenario.seeds] if row.topic is Topic.ZOO else verdict.seeds
-        evidence = evidence_of(row.scenario, verdict.cells, verdict.base, run.facts.rule)
+        evidence = evidence_from(row.scenario, verdict.cells, verdict.base, run.facts.rule)
         judgement = judge_row(row, evidence, seeds, run.facts.kernel.release)
-        figure = None if row.figure is None or row.twin else ensemble(row.figure, row.scenario, verdict)
+        figure = None if row.figure is None or row.twin else ratio_figure(row.figure, evidence, verdict.seeds)
         scores.append(RowScore(row, run.facts.kernel.spec, mutant, judgement, run, verdict, figure))
     return scores
 
@@ -119,7 +119,7 @@ def judge_row(row: EvidenceRow, evidence: Evidence, seeds: Sequence[int], releas
         return Judgement(lacking.status, None, lacking.reason)
 
 
-def evidence_of(
+def evidence_from(
     scenario: Scenario,
     cells: Sequence[CellResult],
     base: Sequence[CellResult] | None = None,
@@ -129,10 +129,10 @@ def evidence_of(
     return Evidence(scenario, own or {}, other, rule)
 
 
-def ensemble(ratio: Ratio, scenario: Scenario, verdict: Verdict) -> Ensemble | None:
-    """The ratio by the seeds that the verdict rests on; None without a value."""
+def ratio_figure(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> Ensemble | None:
+    """None without a value."""
     with suppress(Unavailable):
-        return ratio_ensemble(ratio, evidence_of(scenario, verdict.cells), verdict.seeds)
+        return ratio_ensemble(ratio, evidence, seeds)
     return None
 
 
@@ -140,8 +140,7 @@ def score_newest(rows: Iterable[EvidenceRow], store: Store, *, built: bool = Tru
     """Rows on the newest stored run of each kernel series: on a package, else (``built``) on a build."""
     scores = []
     for own in by_scenario(rows):
-        scenario = own[0].scenario
-        runs = (newest_runs(store, scenario, built=True) if built else {}) | newest_runs(store, scenario)
+        runs = newest_runs(store, own[0].scenario, built=built)
         for series in sorted(runs, key=by_release):
             scores += score_run(own, runs[series])
     return scores
@@ -153,10 +152,11 @@ def score_clocks(rows: Iterable[EvidenceRow], store: Store) -> list[RowScore]:
     for row in rows:
         if row.twin is None or row.figure is None:
             continue
-        twins = {series: judge_run(run) for series, run in newest_runs(store, row.twin).items()}
+        twins = {series: judge_run(run) for series, run in newest_runs(store, row.twin, built=False).items()}
         for newest in score_newest([row], store, built=False):
-            verdict = twins.get(series_of(newest.kernel))
-            scores.append(replace(newest, other=ensemble(row.figure, row.twin, verdict) if verdict else None))
+            twin = twins.get(series_of(newest.kernel))
+            other = ratio_figure(row.figure, evidence_from(row.twin, twin.cells), twin.seeds) if twin else None
+            scores.append(replace(newest, other=other))
     return scores
 
 
@@ -225,7 +225,7 @@ def null_pair(
         entries[0].that: {entry.judgement.status for entry in entries}
         for entries in zip(*(verdict.claims for verdict in verdicts), strict=True)
     }
-    evidence = evidence_of(scenario, results)
+    evidence = evidence_from(scenario, results)
     for row in rows:
         if row.expect is not None:
             statuses[row.name] = {judge_ratio(row.ratio, row.expect, evidence, half).status for half in halves}

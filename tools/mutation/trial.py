@@ -1,25 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """One mutant under the arms whose loads execute its place: what ``compare`` marks there, and which claims fail."""
 
+import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
 
+from harness.base.files import read_json, write_json
+from harness.base.plain import from_plain, to_plain
 from harness.figures.read import KMSG
 from harness.judge.cells import CellResult
 from harness.judge.difference import Precision, compare_figures
 from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
 from harness.record.judging import Run, results_of
+from harness.record.store import Store
 from harness.run.bench import Bench
 from harness.run.plan import Request, expand, guest_job
 from harness.scenario.model import Scenario, Status
 from harness.scenario.registry import OF_ROLES
+from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge
 from lab.guest.steps.device import Write
 from lab.kernels.model import Kernel
 from lab.session import prepare_job
-from tools.mutation import schemata
+from tools.mutation.kernel import NONE, PARAMETER, WIDTH, reached_numbers
+from tools.mutation.places import Mutant
 
 _SLOWER, _LEAST_SECONDS = 6, 30
 """A boot of a mutant may take this many times the host time of the reference, and at least these seconds."""
@@ -96,8 +105,8 @@ class MutantBench:
             Request(scenario, self.kernel, 1, tuple(arms), command=("python", "-m", "tools.mutation"))
         )
         # As many digits for each mutant: a shorter number would take the guest fewer instructions.
-        digits = f"{number:0{schemata.WIDTH}}", "0" * schemata.WIDTH
-        on, off = (Write(schemata.PARAMETER, text) for text in digits)
+        digits = f"{number:0{WIDTH}}", "0" * WIDTH
+        on, off = (Write(PARAMETER, text) for text in digits)
         jobs = dict(plan.jobs)
         for arm, seed in expand(scenario, 1, tuple(arms)):
             if (key := (arm.name, seed)) in jobs:
@@ -110,20 +119,20 @@ class MutantBench:
 
 def reference(bench: MutantBench, scenario: Scenario) -> tuple[ReferenceArm, ...]:
     """The scenario's arms with no mutant active. Raises CannotJudge when a boot does not end well."""
-    run = bench.run(scenario, tuple(scenario.arms), schemata.NONE, {})
+    run = bench.run(scenario, tuple(scenario.arms), NONE, {})
     cells = {cell.arm: cell for cell in results_of(run.folder)}
     if wrong := ended_badly(cells.values()):
         raise CannotJudge(f"{scenario.name} does not pass without a mutant: {wrong}", remedy="leave it out")
     failing = tuple(failed_claims(run.verdict))
     return tuple(
-        ReferenceArm(scenario, cells[cell.arm], sum(record.wall.values()), _numbers_of(record.files), failing)
+        ReferenceArm(scenario, cells[cell.arm], sum(record.wall.values()), _reached(record.files), failing)
         for cell, record in run.folder.boots()
         if cells[cell.arm].status is Status.PASS
     )
 
 
-def _numbers_of(files: Mapping[str, bytes]) -> frozenset[int]:
-    return schemata.reached_numbers(files.get(KMSG, b"").decode(errors="replace"))
+def _reached(files: Mapping[str, bytes]) -> frozenset[int]:
+    return reached_numbers(files.get(KMSG, b"").decode(errors="replace"))
 
 
 def failed_claims(verdict: Verdict) -> list[str]:
@@ -198,3 +207,86 @@ def companions(arm: ReferenceArm, fellows: Sequence[ReferenceArm]) -> frozenset[
     needed = (arms_needed((claim.ratio,)) for claim in arm.scenario.claims if claim.decides)
     names = frozenset({arm.cell.arm}).union(*(group for group in needed if arm.cell.arm in group))
     return names & {fellow.cell.arm for fellow in fellows}
+
+
+SEED = 402
+"""Of the held-out sample. Claims are never written for a mutant of it: the score says what claims and comparisons
+detect that nobody looked at. The first seed whose sample has none of the mutants that were tried before it was drawn,
+and that scenarios were written for."""
+_MOST_SECONDS, _MOST_MEMORY = 280, 1 << 30
+_TRIALS, _WORK = "trials", "work"
+
+
+def cheap(scenario: Scenario) -> bool:
+    """Whether mutants are tried in it: all its arms together load for so few seconds of virtual time."""
+    seconds = sum(load.runtime + load.ramp + scenario.pause for load in scenario.loads.values()) / 10**9
+    memory = max(arm.topology.memory for arm in scenario.arms.values())
+    return len(scenario.arms) * seconds <= _MOST_SECONDS and memory <= _MOST_MEMORY
+
+
+@dataclass(frozen=True)
+class MutantCampaign:
+    """``root`` is the folder of one kernel's trials; ``most`` arms are tried for each mutant."""
+
+    root: Path
+    numbers: Mapping[int, Mutant]
+    arms: tuple[ReferenceArm, ...]
+    most: int
+    seed: int = SEED
+
+    @cached_property
+    def reached(self) -> frozenset[int]:
+        """The mutants whose places the loads execute."""
+        return frozenset[int]().union(*(arm.reached for arm in self.arms)) & self.numbers.keys()
+
+    def sample(self, count: int) -> tuple[int, ...]:
+        """``count`` of the reached ones, by the digests of seed and place: a place keeps its rank as arms are added."""
+        places = {number: self.numbers[number].place for number in self.reached}
+        return tuple(sorted(places, key=lambda number: digest_bytes(f"{self.seed} {places[number]}".encode()))[:count])
+
+    def trial(self, number: int) -> Trial | None:
+        """The stored one; None where its arms had other results or claims than now, or its version other fields."""
+        try:
+            trial = from_plain(Trial, read_json(self._file(number)))
+        except ValueError:
+            return None
+        current = {arm.name: arm.compared for arm in self.arms}
+        return trial if trial.arms.items() <= current.items() else None
+
+    def lacks(self, number: int) -> bool:
+        """Whether the mutant was not tried, or not in all arms that it is to be tried in."""
+        trial = self.trial(number)
+        chosen = cheapest_arms(number, self.arms)[: self.most]
+        return trial is None or not (trial.ended or all(arm.name in trial.arms for arm in chosen))
+
+    def measure(self, bench: MutantBench, number: int) -> Trial:
+        """Continue the trial of a mutant and store it. Its boots are deleted then."""
+        place = self.numbers[number].place
+        work = self.root / _WORK / digest_bytes(place.encode())[:16]
+        trial = try_mutant(
+            replace(bench, bench=replace(bench.bench, store=Store(work))),
+            number,
+            self.trial(number) or Trial(place),
+            self.arms,
+            self.most,
+        )
+        write_json(self._file(number), to_plain(trial))
+        shutil.rmtree(work, ignore_errors=True)
+        return trial
+
+    def measure_all(self, bench: MutantBench, wanted: Sequence[int], tell: Callable[[Trial], None]) -> None:
+        """Try those that ``lacks`` names, as many at a time as the lanes admit."""
+        (self.root / _TRIALS).mkdir(parents=True, exist_ok=True)
+        lanes = (bench.bench.cluster or bench.bench.turns).lanes
+        with ThreadPoolExecutor(lanes.at_once, thread_name_prefix="mutant") as pool:
+            futures = [pool.submit(self.measure, bench, number) for number in wanted if self.lacks(number)]
+            try:
+                for future in as_completed(futures):
+                    tell(future.result())
+            except BaseException:
+                bench.bench.stop()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _file(self, number: int) -> Path:
+        return self.root / _TRIALS / f"{digest_bytes(self.numbers[number].place.encode())[:16]}.json"

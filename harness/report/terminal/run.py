@@ -18,9 +18,8 @@ from harness.judge.claims import NOT_RUN, Judgement, ReproductionVerdict
 from harness.judge.verdict import Measurement, Verdict
 from harness.judge.visible import unseen
 from harness.limits.bottleneck import Bottleneck
-from harness.report.claims import ClaimText, claim_text, conclusion, incidents, noise, reason
+from harness.report.claims import ClaimText, Surroundings, claim_text, conclusion, incidents, method, noise, reason
 from harness.report.format import STYLES, duration, figure, limits, plural, reported, severity, spread
-from harness.report.method import Surroundings, method
 from harness.report.terminal.bottleneck import bottleneck_table, folded_lines
 from harness.report.terminal.printing import figures, folded, plain_table, trimmed
 from harness.scenario.model import Bound, Scenario, Status

@@ -1,13 +1,102 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Windows as text of one screen, and two windows side by side. Every column adds up to its total."""
+"""Windows as text of one screen, two windows side by side, and a page with the bytes of each line by CPU.
+
+Every column adds up to its total. At how many CPUs a line or a lock saturates is a model, not a measurement.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from markupsafe import Markup
+
+from harness.figures.lines import CacheLine
+from harness.report.charts import Tile, tiles
+from harness.report.html import render
 from harness.scenario.registry import COUNTED
-from harness.sharing.scaling import scaling_lines
-from harness.sharing.window import HEAP, UNKNOWN, LineGroup, Place, Use, Window
+from harness.sharing.window import HEAP, LINES, UNKNOWN, LineGroup, Place, Use, Window
 
-LINES, LOCKS = 12, 4
+TRANSFERS = (40, 200)
+"""Nanoseconds of a transfer between CPUs: within a socket, and what published pairs imply between two."""
+MODEL = (
+    f"A model of more CPUs: an instruction takes 1 ns, the transfer of a line {TRANSFERS[0]} to {TRANSFERS[1]} ns,"
+    " one at a time"
+)
+_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """For transfers of ``transfer`` ns: the ``busiest`` station with its ``demand`` in ns for each I/O.
+
+    Each line and each lock is a station that serves one CPU at a time. A line is busy for the time of a transfer, a
+    lock for as long as it is held and for the transfer of its line. The rest of an I/O's instructions is think time,
+    1 ns each. What each CPU has of its own (per-CPU) is no station, because more CPUs have more of it.
+    Bounds of a closed queueing network (Denning and Buzen 1978): throughput is at most N / (think time + all demands)
+    and at most 1 / the largest demand.
+    """
+
+    transfer: int
+    busiest: str
+    demand: float
+    alone: float
+    demands: float
+
+    @property
+    def saturates(self) -> float:
+        """The number of CPUs at which it does."""
+        return (self.alone + self.demands) / self.demand
+
+    def speed_up(self, cpus: int) -> float:
+        """Throughput at most, as a multiple of one CPU's, to which no line moves."""
+        return 1.0 if cpus == 1 else min(cpus * self.alone / (self.alone + self.demands), self.alone / self.demand)
+
+
+def scaling_of(window: Window, transfer: int) -> Scaling | None:
+    """None where nothing is shared."""
+    stations = [
+        (line_moves * transfer, str(group.place))
+        for group in window.groups
+        if not group.place.per_cpu and (line_moves := group.saturated / len(group.lines))
+    ]
+    stations += [
+        (lock.held + lock.taken * transfer, f"lock {lock.place}") for lock in window.locks if not lock.place.per_cpu
+    ]
+    if not stations:
+        return None
+    demand, busiest = max(stations)
+    demands = sum(group.saturated * transfer for group in window.groups)
+    return Scaling(transfer, busiest, demand, window.figures["instructions"], demands)
+
+
+def _models(window: Window) -> list[Scaling]:
+    return [model for transfer in TRANSFERS if (model := scaling_of(window, transfer))]
+
+
+def scaling_sentence(window: Window) -> str:
+    """The CPUs at which something saturates, what that is, and what as many CPUs as the guest has reach at most."""
+    if not (models := _models(window)):
+        return "no line and no lock is shared"
+    fast, slow = models
+    names = " or ".join(dict.fromkeys(model.busiest for model in (slow, fast)))
+    reach = " to ".join(f"{model.speed_up(window.head.cpus):.1f}" for model in (slow, fast))
+    return (
+        f"saturated by {slow.saturates:.0f} to {fast.saturates:.0f} CPUs: {names};"
+        f" {window.head.cpus} CPUs reach at most {reach} times the throughput of one"
+    )
+
+
+def scaling_lines(window: Window) -> Iterator[str]:
+    if not (models := _models(window)):
+        return
+    yield f"{MODEL}."
+    yield f"{'CPUs':>9}  " + "".join(f"{count:>7}" for count in _COUNTS)
+    for model in models:
+        yield f"{model.transfer:>6} ns  " + "".join(f"{model.speed_up(count):>7.1f}" for count in _COUNTS)
+    for model in models:
+        yield f"at {model.transfer} ns saturated by {model.saturates:.0f} CPUs: {model.busiest}"[:112]
+
+
+LOCKS = 4
 _USES, _WIDTH, _INDENT = 4, 112, 29
 _SOURCES, _FIELDS = 4, 3
 _SMALL = 0.01
@@ -151,3 +240,38 @@ def _locks(window: Window) -> Iterator[str]:
         yield f"{lock.held:>9.1f}  {lock.taken:>15.3f}  {lock.place}, longest {lock.longest:,}"[:_WIDTH]
     rest = window.locks[LOCKS:]
     yield f"{sum(lock.held for lock in rest):>9.1f}  {sum(lock.taken for lock in rest):>15.3f}  {len(rest)} others"
+
+
+_BYTE, _ROW, _LEFT, _BYTES = 10, 14, 60, 64
+_LEAST = 0.01
+"""Transfers per I/O below which a line is not drawn."""
+_LEGEND = "The 64 bytes of a line: red were written by the CPU, blue were only read."
+
+
+def sharing_page(windows: Sequence[Window]) -> str:
+    """One window, or two and what differs; then the bytes of the lines that move most."""
+    lines = window_lines(windows[0]) if len(windows) == 1 else differential_lines(windows[0], windows[1])
+    drawings = [drawing for window in windows for drawing in _drawings(window)]
+    title = f"Cache lines: {lines[0]}"
+    return render("text.html", title=title, caution="", lines=lines, legend=_LEGEND, drawings=drawings, rows=())
+
+
+def _drawings(window: Window) -> Iterator[tuple[str, Markup]]:
+    """A heading and the line that moves most, of each group."""
+    for group in window.groups[:LINES]:
+        if group.footprint >= _LEAST:
+            place = ", ".join([str(group.place), *group.fields])
+            heading = f"{window.head.release} {window.head.cell}: {group.footprint:.3f} per I/O, {place}"
+            yield heading, _bytes(group.lines[0])
+
+
+def _bytes(line: CacheLine) -> Markup:
+    """A row for each CPU and a tile for each byte."""
+    rows = [(_ROW * row, cpu, use) for row, (cpu, use) in enumerate(sorted(line.users.items()))]
+    bytes_ = []
+    for top, _, use in rows:
+        for byte in range(_BYTES):
+            kind = "write" if use.bytes_written >> byte & 1 else "read" if use.bytes_read >> byte & 1 else "idle"
+            bytes_.append(Tile(_LEFT + byte * _BYTE, top, _BYTE - 1, _ROW - 2, f"byte {byte}: {kind}", kind))
+    labels = [(top + _ROW - 3, f"CPU {cpu}") for top, cpu, _ in rows]
+    return tiles("bytes", f"{line.address:x}", (_LEFT + _BYTES * _BYTE, _ROW * len(rows)), bytes_, labels)
