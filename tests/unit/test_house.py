@@ -16,9 +16,9 @@ SOURCE_SUFFIXES = {".py", ".sh", ".yaml", ".toml", ".config", ".c", ".in"}
 SOURCE_NAMES = {"Makefile", "init", ".gitignore"}
 MODULE_LINES = 450
 FUNCTION_LINES = 60
-PRODUCT_LINES, PRODUCT_MODULES = 40_800, 235
+PRODUCT_LINES, PRODUCT_MODULES = 40_500, 215
 """Of lab and harness together."""
-TOOL_LINES = 3_400
+TOOL_LINES = 3_340
 
 # Written in pieces, so that this file does not hold what it looks for.
 FOREIGN = re.compile(
