@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.bisect.notebook import Answer, ClaimSeen, CommitWord, Observation, Question
+from harness.bisect.notebook import Answer, CommitWord, Observation, Question
 from harness.bisect.repository import Commit, Repository
 from harness.report.format import figure
 from harness.scenario.model import Bound, Scenario
@@ -97,7 +97,6 @@ _MODELS = {
     "drivers/nvme/target/": "the NVMe target",
 }
 _NO_CODE = ("Documentation/", "MAINTAINERS", "CREDITS", ".mailmap", "LICENSES/")
-_OUR_ARCHITECTURE = "arch/x86/"
 
 
 def _warnings(commit: Commit) -> Iterator[str]:
@@ -105,7 +104,7 @@ def _warnings(commit: Commit) -> Iterator[str]:
         yield "it is a merge: its parents pass, so the merge itself is wrong, or one side was skipped"
     if commit.files and all(name.startswith(_NO_CODE) or name.endswith((".rst", ".txt")) for name in commit.files):
         yield "it touches documentation only and cannot be the cause: check the skipped commits and the ends"
-    elif commit.files and all(_is_foreign(name) for name in commit.files):
+    elif commit.files and all(name.startswith("arch/") and not name.startswith("arch/x86/") for name in commit.files):
         yield "it touches only architectures that were not tested and cannot be the cause"
     models = [what for path, what in _MODELS.items() if any(name.startswith(path) for name in commit.files)]
     if models:
@@ -113,10 +112,6 @@ def _warnings(commit: Commit) -> Iterator[str]:
             f"it changes {', '.join(models)}, which the lab's own devices use: calibrate both sides"
             " (blklab check calibration) before calling it a regression of the block layer"
         )
-
-
-def _is_foreign(name: str) -> bool:
-    return name.startswith("arch/") and not name.startswith(_OUR_ARCHITECTURE)
 
 
 _STYLES = {CommitWord.GOOD: "green", CommitWord.BAD: "red", CommitWord.SKIP: "yellow"}
@@ -128,7 +123,8 @@ def print_finding(console: Console, finding: Finding, scenario: Scenario, repeat
     for step in finding.steps:
         word = step.answer.word
         about = step.answer.reason or step.commit.subject
-        table.add_row(step.commit.sha[:12], Text(word, _STYLES[word]), _ratio(step, finding), Text(about))
+        ratios = ", ".join(claim.range for claim in finding.question.ratios(step.seen))
+        table.add_row(step.commit.sha[:12], Text(word, _STYLES[word]), ratios, Text(about))
     console.print(table)
     console.print()
     for line in conclusion(finding, scenario):
@@ -234,14 +230,4 @@ def _change(finding: Finding) -> Iterator[str]:
     for before, since in zip(finding.question.ratios(good.seen), finding.question.ratios(bad.seen), strict=True):
         yield f"  {before.that}"
         yield f"    {before.ratio}"
-        yield f"    {range_of(before)} before, {range_of(since)} since"
-
-
-def _ratio(step: MeasuredCommit, finding: Finding) -> str:
-    return ", ".join(range_of(claim) for claim in finding.question.ratios(step.seen))
-
-
-def range_of(claim: ClaimSeen) -> str:
-    """The smallest and the largest ratio, or the only one."""
-    low, high = figure(min(claim.values)), figure(max(claim.values))
-    return low if low == high else f"{low} .. {high}"
+        yield f"    {before.range} before, {since.range} since"

@@ -9,12 +9,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 from harness.base.files import read_json, write_json
 from harness.base.plain import from_plain, to_plain
 from harness.judge.claims import ClaimVerdict
+from harness.report.format import figure
 from harness.run.bench import Bench
 from harness.run.plan import Request
 from harness.scenario.load import in_another_layout
@@ -24,7 +26,6 @@ from lab.base.errors import CannotJudge, LabBroken
 from lab.base.units import Tell
 from lab.kernels import build, kconfig, tree
 from lab.kernels.model import Kernel
-from lab.session import Lab
 
 SCHEMA = 1
 STATE = "bisect.json"
@@ -46,6 +47,14 @@ class ClaimSeen:
     ratio: str
     status: str
     values: tuple[float, ...] = ()
+
+    @property
+    def range(self) -> str:
+        """The smallest and the largest ratio, or the only one."""
+        if not self.values:
+            return "(not measured)"
+        low, high = figure(min(self.values)), figure(max(self.values))
+        return low if low == high else f"{low} .. {high}"
 
 
 @dataclass(frozen=True)
@@ -73,9 +82,6 @@ class State:
     observations: Mapping[str, Observation] = field(default_factory=dict)
     schema: int = SCHEMA
 
-    def with_observation(self, seen: Observation) -> "State":
-        return replace(self, observations={**self.observations, seen.commit: seen})
-
 
 def load_state(folder: Path, wanted: State) -> State:
     """The state in ``folder`` if it belongs to the same bisection, else ``wanted``. Raises LabBroken if damaged."""
@@ -89,14 +95,12 @@ def load_state(folder: Path, wanted: State) -> State:
     return stored if replace(stored, observations={}) == wanted else wanted
 
 
-def save_state(folder: Path, state: State) -> None:
-    write_json(folder / STATE, to_plain(state))
-
-
 class Oracle(Protocol):
-    """Measures commits. ``setting`` is the digest of everything but the kernel that the figures depend on."""
+    """Measures commits."""
 
-    setting: str
+    @property
+    def setting(self) -> str:
+        """The digest of everything but the kernel that the figures depend on."""
 
     def measure(self, commit: str, *, once: bool = False, moved: bool = False) -> Observation:
         """Measure all claims, or ``once`` a single ratio. ``moved``: in another layout of the same code.
@@ -137,8 +141,8 @@ class Notebook:
         return before if seen.untestable else self._keep(_pooled(before, seen))
 
     def _keep(self, seen: Observation) -> Observation:
-        self._state = self._state.with_observation(seen)
-        save_state(self._folder, self._state)
+        self._state = replace(self._state, observations={**self._state.observations, seen.commit: seen})
+        write_json(self._folder / STATE, to_plain(self._state))
         return seen
 
 
@@ -256,41 +260,39 @@ def _apart(one: ClaimSeen, other: ClaimSeen) -> bool:
 
 def _shown(that: str, good: Observation, bad: Observation) -> str:
     before, since = _by_name(good)[that], _by_name(bad)[that]
-    return f'"{that}": good {before.status} {_range(before)}, bad {since.status} {_range(since)}'
-
-
-def _range(claim: ClaimSeen) -> str:
-    return f"{min(claim.values):.4g} .. {max(claim.values):.4g}" if claim.values else "(not measured)"
+    return f'"{that}": good {before.status} {before.range}, bad {since.status} {since.range}'
 
 
 _MAKES_BOOTS = Path(build.__file__).parents[1]
 """The package whose files may change what a guest does."""
 
 
-@dataclass(frozen=True)
-class CommitTrial:
-    """What runs on each commit of the repository ``clone``, whose kernel specification is ``spec`` (``tree:PATH``).
+@dataclass
+class KernelOracle:
+    """Measures commits of the repository ``clone``, whose kernel specification is ``spec`` (``tree:PATH``).
 
     No ``arms``: all; ``seeds`` None: those of the scenario.
     """
 
+    bench: Bench
     clone: Path
     spec: str
     scenario: Scenario
+    tell: Tell
     seeds: int | None = None
     arms: tuple[str, ...] = ()
+    # A finished build does not wait for speculative ones.
+    _built: dict[str, Kernel | CannotJudge] = field(default_factory=dict)
 
-
-class KernelOracle:
-    def __init__(self, bench: Bench, trial: CommitTrial, tell: Tell) -> None:
-        self._bench, self._trial, self._tell = bench, trial, tell
-        self.setting = _setting(bench.lab, trial)
-        # A finished build does not wait for speculative ones.
-        self._built: dict[str, Kernel | CannotJudge] = {}
-
-    @property
-    def scatters(self) -> bool:
-        return not self._trial.scenario.timing.exact
+    @cached_property
+    def setting(self) -> str:
+        lab, qemu = self.bench.lab, self.bench.lab.qemu
+        files = sorted(path for path in _MAKES_BOOTS.rglob("*") if path.is_file() and path.suffix != ".pyc")
+        made_by = [(path.name, digest_file(path)) for path in files]
+        fragments = [path.read_text() for path in kconfig.fragments()]
+        own = [self.scenario.digest, self.seeds, list(self.arms)]
+        qemus = [qemu.version_text, qemu.package, qemu.digest, lab.steady.digest]
+        return digest_bytes(canonical([own, qemus, made_by, lab.payload.digest, fragments, build.toolchain().identity]))
 
     def kernel(self, commit: str) -> Kernel:
         """Raises CannotJudge if the commit does not build."""
@@ -302,15 +304,14 @@ class KernelOracle:
         return kernel
 
     def _build(self, commit: str) -> Kernel | CannotJudge:
-        trial = self._trial
-        source = tree.KernelSource(trial.clone, f"{trial.spec}@{commit}", self._title(commit), revision=commit)
+        source = tree.KernelSource(self.clone, f"{self.spec}@{commit}", self._title(commit), revision=commit)
         try:
-            return tree.built(source, self._bench.lab.cache, tell=self._tell)
+            return tree.built(source, self.bench.lab.cache, tell=self.tell)
         except CannotJudge as error:
             return error
 
     def _title(self, commit: str) -> str:
-        return f"{self._trial.spec} at {commit[:12]}"
+        return f"{self.spec} at {commit[:12]}"
 
     def prepare(self, commit: str) -> None:
         self.kernel(commit)
@@ -321,18 +322,15 @@ class KernelOracle:
         except CannotJudge as error:
             said = error.message.removeprefix(f"{self._title(commit)} ")
             return Observation(commit, self.setting, untestable=said)
-        scenario = in_another_layout(self._trial.scenario) if moved else self._trial.scenario
-        request = Request(scenario, kernel, 1 if once else self._trial.seeds, self._trial.arms)
-        run = self._bench.run(request)
+        scenario = in_another_layout(self.scenario) if moved else self.scenario
+        run = self.bench.run(Request(scenario, kernel, 1 if once else self.seeds, self.arms))
         broken = [cell for cell in run.verdict.cells if cell.lab_broke]
         if broken:
             raise LabBroken("; ".join(broken[0].reasons) or "a boot broke", remedy=f"see {run.folder.path}")
         claims = tuple(claim_seen(claim) for claim in run.verdict.claims)
         reasons = {reason for cell in run.verdict.cells if cell.status is not Status.PASS for reason in cell.reasons}
         untestable = "" if any(claim.values for claim in claims) else "; ".join(sorted(reasons))
-        return Observation(
-            commit, self.setting, claims, untestable, f"{run.folder.path.parent.name}/{run.folder.path.name}"
-        )
+        return Observation(commit, self.setting, claims, untestable, run.path)
 
     def drift(self, good: str, bad: str) -> str:
         """The differing options of two commits, in words."""
@@ -346,12 +344,3 @@ def claim_seen(claim: ClaimVerdict) -> ClaimSeen:
     ensemble = claim.judgement.ensemble
     values = () if ensemble is None else tuple(value for _, value in sorted(ensemble.values.items()))
     return ClaimSeen(claim.that, claim.ratio, str(claim.judgement.status), values)
-
-
-def _setting(lab: Lab, trial: CommitTrial) -> str:
-    files = sorted(path for path in _MAKES_BOOTS.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    made_by = [(path.name, digest_file(path)) for path in files]
-    fragments = [path.read_text() for path in kconfig.fragments()]
-    own = [trial.scenario.digest, trial.seeds, list(trial.arms)]
-    qemu = [lab.qemu.version_text, lab.qemu.package, lab.qemu.digest, lab.steady.digest]
-    return digest_bytes(canonical([own, qemu, made_by, lab.payload.digest, fragments, build.toolchain().identity]))

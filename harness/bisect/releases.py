@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from harness.bisect.finding import range_of
 from harness.bisect.notebook import Answer, ClaimSeen, CommitWord, Observation, Question, claim_seen
 from harness.grid.lines import GridLine, GridRow, lines
 from harness.grid.measure import Extends
@@ -136,7 +135,7 @@ def text(releases: Releases, drift: int, go_on: str) -> Iterator[str]:
     width = max(map(len, row.labels))
     for place in sorted(releases.answers):
         answer = releases.answers[place]
-        shown = ", ".join(map(range_of, releases.question.ratios(releases.seen[place])))
+        shown = ", ".join(claim.range for claim in releases.question.ratios(releases.seen[place]))
         yield f"  {row.labels[place]:{width}}  {answer.word:4}  {answer.reason or shown}"
     good, bad = (row.labels[place] for place in (releases.good, releases.bad))
     yield ""
@@ -147,7 +146,7 @@ def text(releases: Releases, drift: int, go_on: str) -> Iterator[str]:
         yield f"{good} -> {bad}: {good} is the last good release, {bad} the first bad one"
     before = {claim.that: claim for claim in releases.seen[releases.good].claims}
     for claim in releases.question.ratios(releases.seen[releases.bad]):
-        yield f"  {claim.that}: {range_of(before[claim.that])} -> {range_of(claim)}"
+        yield f"  {claim.that}: {before[claim.that].range} -> {claim.range}"
     runs = row.runs.values()
     yield f"  {len(runs)} of {plural(len(row.cells), 'kernel')} measured: {spent(runs)}"
     yield ""

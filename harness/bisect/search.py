@@ -28,22 +28,32 @@ from lab.base.errors import BlklabError, CannotJudge
 from lab.base.units import Tell
 
 
-class Bisection:
-    """Works in ``folder``; ``ahead`` is the number of commits built speculatively."""
+class _Search:
+    """Works in ``folder``, which keeps every measurement."""
+
+    def __init__(self, repository: Repository, oracle: Oracle, wanted: State, folder: Path, tell: Tell) -> None:
+        self._repository, self._oracle, self._wanted, self._tell = repository, oracle, wanted, tell
+        self._notes = Notebook(folder, wanted, oracle, tell)
+
+    def _ends(self) -> tuple[Observation, Observation]:
+        """The good and the bad one. Raises Misuse if the bad one does not contain the good one."""
+        self._repository.demand_line(self._wanted.good, self._wanted.bad)
+        return self._notes.measured(self._wanted.good, "good end"), self._notes.measured(self._wanted.bad, "bad end")
+
+
+class Bisection(_Search):
+    """By answers that repeat; ``ahead`` is the number of commits built speculatively."""
 
     def __init__(
         self, repository: Repository, oracle: Oracle, wanted: State, folder: Path, tell: Tell, *, ahead: int = 0
     ) -> None:
-        self._repository, self._oracle, self._wanted, self._tell = repository, oracle, wanted, tell
-        self._notes = Notebook(folder, wanted, oracle, tell)
+        super().__init__(repository, oracle, wanted, folder, tell)
         self._ahead = ahead
         self._steps: dict[str, MeasuredCommit] = {}
 
     def run(self) -> Finding:
         """Raises CannotJudge if the ends do not differ, Misuse if ``bad`` does not contain ``good``, LabBroken."""
-        good, bad = self._wanted.good, self._wanted.bad
-        self._repository.demand_line(good, bad)
-        ends = self._notes.measured(good, "good end"), self._notes.measured(bad, "bad end")
+        ends = self._ends()
         question = Question.between(*ends)
         for end in ends:
             self._note(end, question)
@@ -191,7 +201,6 @@ class Posterior:
 class Found:
     """One of ``suspects``, with the probability ``confidence`` after ``cost`` measurements."""
 
-    posterior: Posterior
     suspects: range
     confidence: float
     cost: int
@@ -213,7 +222,7 @@ def search(posterior: Posterior, measure: Measure, *, confidence: float = CONFID
         suspects, chance = posterior.likeliest(untestable)
         place = posterior.next_place(untestable)
         if chance >= confidence or place is None or cost >= most:
-            return Found(posterior, suspects, chance, cost)
+            return Found(suspects, chance, cost)
         ratios = measure(place)
         cost += 1
         if not ratios:
@@ -228,20 +237,17 @@ _APART = 4.0
 """Standard errors by which the means of the ends must differ."""
 
 
-class NoisyBisection:
-    """Works in ``folder``, which keeps every measured ratio; the posterior is computed from all of them."""
+class NoisyBisection(_Search):
+    """By ratios that scatter; the posterior is computed from all that were measured."""
 
     def __init__(self, repository: Repository, oracle: Oracle, wanted: State, folder: Path, tell: Tell) -> None:
-        self._repository, self._oracle, self._wanted, self._tell = repository, oracle, wanted, tell
-        self._notes = Notebook(folder, wanted, oracle, tell)
+        super().__init__(repository, oracle, wanted, folder, tell)
         self._met = dict.fromkeys((wanted.good, wanted.bad))
         self._cost = 0
 
     def run(self) -> Finding:
         """Raises CannotJudge if the ends do not differ, Misuse if ``bad`` does not contain ``good``, LabBroken."""
-        good, bad = self._wanted.good, self._wanted.bad
-        self._repository.demand_line(good, bad)
-        before, since = self._notes.measured(good, "good end"), self._notes.measured(bad, "bad end")
+        before, since = self._ends()
         question = Question.scattered(before, since)
         ends = _apart(question, before, since)
         self._tell(f"the ends are {ends.good:.4g} and {ends.bad:.4g}, {ends.apart:.1f} standard deviations apart")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.base.files import write_atomic
 from harness.bisect.finding import Finding, mail, print_finding
-from harness.bisect.notebook import CommitTrial, KernelOracle, State
+from harness.bisect.notebook import KernelOracle, State
 from harness.bisect.releases import bisect_releases, demand_figure, text
 from harness.bisect.repository import Repository, demand_repository
 from harness.bisect.search import Bisection, NoisyBisection
@@ -66,9 +66,8 @@ def _bisect(
     repository = Repository(tree, folder / "clone.git")
     state = State(wanted.digest, str(tree), repository.resolve(good), repository.resolve(bad))
     bench = bench_of(results, jobs)
-    trial = CommitTrial(repository.folder, f"tree:{tree}", wanted, seeds, tuple(arms))
-    oracle = KernelOracle(bench, trial, tell)
-    if oracle.scatters:
+    oracle = KernelOracle(bench, repository.folder, f"tree:{tree}", wanted, tell, seeds, tuple(arms))
+    if not wanted.timing.exact:
         # No build runs in advance: it would disturb measurements on the wall clock.
         finding = NoisyBisection(repository, oracle, state, folder, tell).run()
     else:
@@ -152,7 +151,7 @@ def _tag(spec: str) -> str:
 
 def _differential(bench: Bench, oracle: KernelOracle, finding: Finding) -> list[str]:
     """What the culprit changes in instructions per I/O, with its parent as the base; empty where nothing is counted."""
-    if finding.culprit is None or oracle.scatters:
+    if finding.culprit is None or not oracle.scenario.timing.exact:
         return []
     measured = {step.commit.sha: step.seen.run for step in finding.steps if step.seen.run}
     commits = finding.culprit.parents[0], finding.culprit.sha

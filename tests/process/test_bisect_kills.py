@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.base.plain import identity
-from harness.bisect.notebook import STATE, CommitTrial, KernelOracle, State
+from harness.bisect.notebook import STATE, KernelOracle, State
 from harness.bisect.repository import Repository
 from harness.bisect.search import NoisyBisection
 from harness.record.store import Store
@@ -156,9 +156,10 @@ def test_where_figures_scatter_the_posterior_searches(rig: Rig, monkeypatch: pyt
     repository = Repository(rig.history.repository, folder / "clone.git")
     told: list[str] = []
     bench = Bench(open_lab(Cache(rig.lab.folder / "cache")), Store(rig.lab.results))
-    trial = CommitTrial(repository.folder, "tree:linux", scenario, arms=("limited",))
-    oracle, other = (KernelOracle(bench, one, told.append) for one in (trial, replace(trial, seeds=5)))
-    assert oracle.scatters
+    oracle, other = (
+        KernelOracle(bench, repository.folder, "tree:linux", scenario, told.append, seeds, ("limited",))
+        for seeds in (None, 5)
+    )
     assert oracle.setting != other.setting
     state = State(scenario.digest, "tree", commits[0], commits[-1])
     finding = NoisyBisection(repository, oracle, state, folder, told.append).run()
