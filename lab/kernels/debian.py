@@ -70,7 +70,7 @@ def suites_of(series: str) -> Sequence[Sequence[str]]:
 def origin_of(distribution: str, pin: Pin) -> str:
     """Where a pinned kernel comes from, in words."""
     first = pin.packages[0]
-    unlisted = " and ".join(package.name.split("-")[1] for package in pin.packages if package.path)
+    unlisted = " and ".join(package.name.split("-")[1] for package in pin.packages if not package.listed)
     note = f" ({unlisted} from the pool, with a checksum that no list signs)" if unlisted else ""
     return f"{distribution} {first.suite}, {first.name} {first.version}{note}"
 

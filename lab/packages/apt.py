@@ -37,18 +37,19 @@ _ABSENT = ("404 ", "Failed to stat", "does not have a Release file", "File not f
 
 @dataclass(frozen=True)
 class Package:
-    """A package version as its archive offers it. ``size`` is that of the .deb, in bytes.
+    """A package version, exactly. ``size`` is that of the .deb, in bytes.
 
     ``depends`` is the text of Pre-Depends and Depends. ``path`` is the .deb's, relative to the archive. A package that
-    is not ``listed`` is in the pool, but no signed list has its checksum.
+    is not ``listed`` is in the pool, but no signed list has its checksum. One that was pinned has no size, no
+    dependencies, and no path unless it was not listed.
     """
 
     suite: str
     name: str
     version: str
     sha256: str
-    size: int
-    depends: str
+    size: int = 0
+    depends: str = ""
     path: str = ""
     listed: bool = True
 

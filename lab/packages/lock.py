@@ -13,7 +13,7 @@ from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge
 from lab.base.units import Tell
 from lab.packages.apt import Archive, Package
-from lab.packages.store import Choose, Pin, Pinned, as_pinned, newest, read_pins
+from lab.packages.store import Choose, Pin, as_pinned, newest, read_pins
 
 SUITE = "trixie"
 FILE = Path(__file__).with_name(f"{SUITE}.lock")
@@ -41,8 +41,7 @@ def pin_name(name: str, names: Sequence[str]) -> str:
 
 def locked(names: Sequence[str], tell: Tell) -> Choose:
     """Choose the lock's version of each package or, where the archive lacks any of them, the newest of all."""
-    rows = [packages()[name] for name in names]
-    pin = Pin(SUITE, tuple(Pinned(row.suite, row.name, row.version, row.sha256, row.path) for row in rows))
+    pin = Pin(SUITE, tuple(packages()[name] for name in names))
 
     def choose(archive: Archive) -> Sequence[Package]:
         try:

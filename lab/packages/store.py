@@ -8,7 +8,7 @@ the network if they are still unpacked, else fetched again.
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,17 +21,8 @@ from lab.base.reading import read_json
 from lab.packages.apt import BOUND, Archive, Package, gone
 
 _SCHEMA = 1
-
-
-@dataclass(frozen=True)
-class Pinned:
-    """One package, exactly. ``path`` is its file in the archive's pool if the suite may not list it, else empty."""
-
-    suite: str
-    name: str
-    version: str
-    sha256: str
-    path: str = ""
+_PINNED = ("suite", "name", "version", "sha256")
+"""What a pin has of a package; of one that its suite does not list the path too."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +30,7 @@ class Pin:
     """The packages behind one name, in the order in which they were chosen."""
 
     name: str
-    packages: tuple[Pinned, ...]
+    packages: tuple[Package, ...]
 
     @property
     def digest(self) -> str:
@@ -99,7 +90,7 @@ def unpacked(
     if refresh:
         offered.renew()
     packages = tuple(_ask(offered, choose if pin is None else partial(as_pinned, pin)))
-    chosen = Pin(name, tuple(_pin_of(package) for package in packages))
+    chosen = Pin(name, packages)
 
     def fill(into: Path) -> None:
         tree = into / ".unpacked"
@@ -130,13 +121,16 @@ def read_pin(cache: Cache, name: str) -> Pin | None:
     """The pin of that name, None when there is none. Raises LabBroken when it cannot be read."""
     path = _pin_path(cache, name)
     try:
-        packages = tuple(Pinned(**package) for package in read_json(path)["packages"])
-        if not packages or any(not isinstance(word, str) for package in packages for word in astuple(package)):
+        rows = read_json(path)["packages"]
+        if not rows or any(not isinstance(word, str) for row in rows for word in row.values()):
             raise ValueError("not a list of packages")
-        return Pin(name, packages)
+        packages = (
+            Package(*(row[key] for key in _PINNED), path=row.get("path", ""), listed="path" not in row) for row in rows
+        )
+        return Pin(name, tuple(packages))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise LabBroken(f"the pin {path} cannot be read: {error}", remedy=f"rm -r {path}; it is made again") from error
 
 
@@ -151,14 +145,12 @@ def write_pin(cache: Cache, pin: Pin) -> None:
     document = {
         "schema": _SCHEMA,
         "pinned": datetime.now(UTC).isoformat(timespec="seconds"),
-        "packages": [{key: value for key, value in asdict(package).items() if value} for package in pin.packages],
+        "packages": [
+            {key: getattr(package, key) for key in (*_PINNED, *(() if package.listed else ("path",)))}
+            for package in pin.packages
+        ],
     }
     cache.write_text("pins", _pin_path(cache, pin.name).name, json.dumps(document, indent=2) + "\n")
-
-
-def _pin_of(package: Package) -> Pinned:
-    path = "" if package.listed else package.path
-    return Pinned(package.suite, package.name, package.version, package.sha256, path)
 
 
 def _pin_path(cache: Cache, name: str) -> Path:

@@ -19,7 +19,8 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.guest import payload
 from lab.packages import lock
-from lab.packages.store import Pin, Pinned, write_pin
+from lab.packages.apt import Package
+from lab.packages.store import Pin, write_pin
 from tests.unit.kernel_samples import bzimage, elf, module
 from tests.unit.payload_samples import CONFIG, lay_out
 from tests.unit.scenario_text import GOOD
@@ -167,7 +168,7 @@ def make(folder: Path) -> FakeLab:
     program.chmod(0o755)
     _lay_out_kernel(folder / "kernel")
     cache = Cache(folder / "cache")
-    pin = Pin(payload.PIN, (Pinned(lock.SUITE, "fio", "3.39-1", "0" * 64),))
+    pin = Pin(payload.PIN, (Package(lock.SUITE, "fio", "3.39-1", "0" * 64),))
     cache.entry("payload", pin.digest, lay_out)
     write_pin(cache, pin)
     (folder / "t.yaml").write_text(GOOD)

@@ -9,7 +9,8 @@ import pytest
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_MISUSE, EXIT_PASS
 from lab.kernels import store
-from lab.packages.store import Pin, Pinned, write_pin
+from lab.packages.apt import Package
+from lab.packages.store import Pin, write_pin
 from tests.process.fake_lab import CELLS, RELEASE, FakeLab
 from tests.process.test_bisect_kills import Rig
 from tests.unit.tree_samples import git
@@ -22,7 +23,7 @@ BAD = {"lopsided.victim": 10.0}
 def _packaged(lab: FakeLab) -> None:
     cache = Cache(lab.folder / "cache")
     for series in SERIES:
-        image = Pinned("trixie", f"linux-image-{series}-amd64", f"{series}.1-1", series)
+        image = Package("trixie", f"linux-image-{series}-amd64", f"{series}.1-1", series)
         pin = Pin(f"debian-{series}", (image,))
 
         def fill(into: Path, series: str = series) -> None:

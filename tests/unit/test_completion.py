@@ -14,7 +14,8 @@ from harness.commands import GROUPS
 from harness.commands.catalogue import VALUES
 from lab.base.cache import Cache
 from lab.kernels import store
-from lab.packages.store import Pin, Pinned, write_pin
+from lab.packages.apt import Package
+from lab.packages.store import Pin, write_pin
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -47,7 +48,7 @@ def test_a_shell_completes_values(line: str, completed: str, tmp_path: Path, mon
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     (tmp_path / "results/held-tags/latest").mkdir(parents=True)
     cache = Cache(tmp_path / "cache")
-    pin = Pin("debian-5.10", (Pinned("bullseye", "linux-image-5.10.0-32-amd64", "5.10.223-1", "0"),))
+    pin = Pin("debian-5.10", (Package("bullseye", "linux-image-5.10.0-32-amd64", "5.10.223-1", "0"),))
     write_pin(cache, pin)
     cache.entry(store.KIND, pin.digest, lambda folder: (folder / "image").touch())
     words = line.split()

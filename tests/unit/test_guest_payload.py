@@ -12,7 +12,8 @@ from lab.base.units import silent
 from lab.guest import payload
 from lab.native.elf import needed_libraries
 from lab.packages import lock
-from lab.packages.store import Pin, Pinned, Unpacked, write_pin
+from lab.packages.apt import Package
+from lab.packages.store import Pin, Unpacked, write_pin
 from tests.unit.payload_samples import SMALL_PROGRAM, lay_out
 
 GUEST = Path(payload.__file__).parent
@@ -132,7 +133,7 @@ def test_a_payload_that_its_archive_lacks_is_an_error_of_the_lab(
 def test_a_pinned_payload_needs_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLKLAB_DEBIAN_MIRROR", "http://127.0.0.1:1")
     cache = Cache(tmp_path)
-    pin = Pin(payload.PIN, (Pinned(lock.SUITE, "fio", "3.39-1", "0" * 64),))
+    pin = Pin(payload.PIN, (Package(lock.SUITE, "fio", "3.39-1", "0" * 64),))
     cache.entry("payload", pin.digest, lay_out)
     write_pin(cache, pin)
     told: list[str] = []

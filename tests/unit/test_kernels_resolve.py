@@ -17,8 +17,8 @@ from lab.kernels.model import Kernel
 from lab.kernels.release import Release
 from lab.kernels.resolve import demand, resolve
 from lab.packages import sources
-from lab.packages.apt import Archive
-from lab.packages.store import Pin, Pinned, write_pin
+from lab.packages.apt import Archive, Package
+from lab.packages.store import Pin, write_pin
 from tests.unit.kernel_samples import Repository, bzimage, elf, install_kernel, module, needs_apt, needs_depmod
 
 
@@ -306,7 +306,7 @@ def test_a_recorded_kernel_whose_parts_are_not_listed(suites: Repository, cache:
 @needs_apt
 def test_a_cached_kernel_is_offered(suites: Repository, cache: Cache) -> None:
     for version, suite in (("6.1.176-1", "bookworm"), ("6.11.2-1~bpo12+1", "bookworm-backports")):
-        pin = Pin(f"debian-{version}", (Pinned(suite, "linux-image-x-amd64", version, version),))
+        pin = Pin(f"debian-{version}", (Package(suite, "linux-image-x-amd64", version, version),))
         write_pin(cache, pin)
         cache.entry(store.KIND, pin.digest, lambda into: None)
     cached = [one for one in offers(cache, silent) if one.cached]
