@@ -125,7 +125,7 @@ def read_pin(cache: Cache, name: str) -> Pin | None:
         if not rows or any(not isinstance(word, str) for row in rows for word in row.values()):
             raise ValueError("not a list of packages")
         packages = (
-            Package(*(row[key] for key in _PINNED), path=row.get("path", ""), listed="path" not in row) for row in rows
+            Package(*map(row.__getitem__, _PINNED), 0, "", row.get("path", ""), "path" not in row) for row in rows
         )
         return Pin(name, tuple(packages))
     except (FileNotFoundError, NotADirectoryError):
