@@ -124,10 +124,7 @@ def read_pin(cache: Cache, name: str) -> Pin | None:
         rows = read_json(path)["packages"]
         if not rows or any(not isinstance(word, str) for row in rows for word in row.values()):
             raise ValueError("not a list of packages")
-        packages = (
-            Package(*map(row.__getitem__, _PINNED), 0, "", row.get("path", ""), "path" not in row) for row in rows
-        )
-        return Pin(name, tuple(packages))
+        return Pin(name, tuple(Package(**row, listed="path" not in row) for row in rows))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
