@@ -20,7 +20,7 @@ from harness.limits.bottleneck import Bottleneck
 from harness.record.grid import load_grid
 from harness.record.judging import explain_run, judge_run, rejudge
 from harness.record.store import RunFolder, Store, load_run
-from harness.report.claims import Effort, Surroundings
+from harness.report.claims import Surroundings
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.run import Detail, print_verdict
 from harness.studies.checks import note
@@ -108,15 +108,11 @@ def surroundings(run: RunFolder) -> Surroundings:
     """What a report of the run needs besides its figures."""
     limits = tuple(limit for limit in explain_run(run) if isinstance(limit, Bottleneck))
     models = note(run.path.parent.parent, run) if run.facts.rule is None else ""
-    return Surroundings(run.facts, _effort(run), shown_path(run.path), models, limits)
-
-
-def _effort(run: RunFolder) -> Effort:
     records = [record for _, record in run.boots()]
     phases: Counter[str] = Counter()
     for record in records:
         phases.update(record.wall)
-    return Effort(len(records), run.elapsed(), dict(phases))
+    return Surroundings(run.facts, len(records), run.elapsed(), dict(phases), shown_path(run.path), models, limits)
 
 
 def _judge(*, run: Path, detail: Detail, json: bool, **files: str | None) -> int:

@@ -198,24 +198,18 @@ _BASE_CAUTION = (
 
 
 @dataclass(frozen=True)
-class Effort:
-    """What the run cost. ``phases`` maps boot, setup, measure and send to host seconds summed over boots."""
-
-    boots: int
-    elapsed: float | None
-    phases: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Surroundings:
     """What a report needs besides its figures.
 
-    ``folder`` holds the run. ``models`` states the error of this kernel's device models. ``bottlenecks`` are those of
-    all arms and loads whose use was recorded.
+    ``phases`` maps boot, setup, measure and send to host seconds summed over boots. ``folder`` holds the run.
+    ``models`` states the error of this kernel's device models. ``bottlenecks`` are those of all arms and loads whose
+    use was recorded.
     """
 
     facts: RunFacts
-    effort: Effort
+    boots: int
+    elapsed: float | None
+    phases: Mapping[str, float] = field(default_factory=dict)
     folder: str = ""
     models: str = ""
     bottlenecks: tuple[Bottleneck, ...] = ()
@@ -239,7 +233,7 @@ class Surroundings:
 
 def method(scenario: Scenario, verdict: Verdict, around: Surroundings) -> Iterator[tuple[str, str]]:
     """How a run was measured: pairs of a name and a text."""
-    facts, effort = around.facts, around.effort
+    facts, phases = around.facts, around.phases
     yield "clock", scenario.timing.says
     yield "kernel", f"{facts.kernel.release} ({facts.kernel.origin})"
     yield "machine", facts.qemu
@@ -257,10 +251,10 @@ def method(scenario: Scenario, verdict: Verdict, around: Surroundings) -> Iterat
         settings = settings_words(arm) or "as the topology has it"
         yield f"arm {arm.name}", settings + (f": {arm.teaches}" if arm.teaches else "")
     yield "started", facts.started
-    total = "" if effort.elapsed is None else f" in {duration(effort.elapsed)}"
-    order = sorted(effort.phases, key=lambda phase: (_PHASES.index(phase) if phase in _PHASES else len(_PHASES), phase))
-    spent = ", ".join(f"{phase} {duration(effort.phases[phase])}" for phase in order)
-    yield "effort", f"{plural(effort.boots, 'boot')}{total}" + (f"; summed over boots: {spent}" if spent else "")
+    total = "" if around.elapsed is None else f" in {duration(around.elapsed)}"
+    order = sorted(phases, key=lambda phase: (_PHASES.index(phase) if phase in _PHASES else len(_PHASES), phase))
+    spent = ", ".join(f"{phase} {duration(phases[phase])}" for phase in order)
+    yield "effort", f"{plural(around.boots, 'boot')}{total}" + (f"; summed over boots: {spent}" if spent else "")
     yield "scenario digest", facts.scenario_digest
 
 

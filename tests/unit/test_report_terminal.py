@@ -19,7 +19,7 @@ from harness.limits.bottleneck import Bottleneck
 from harness.limits.queues import Element, ElementKind
 from harness.noise import Interval
 from harness.record.store import KernelFacts
-from harness.report.claims import Effort, Surroundings, claim_text, conclusion
+from harness.report.claims import Surroundings, claim_text, conclusion
 from harness.report.format import duration, figure, spread
 from harness.report.terminal.progress import Tally, progress
 from harness.report.terminal.run import CELLS, Detail, gauge, print_verdict
@@ -38,7 +38,7 @@ FACTS = replace(
 )
 AROUND = Surroundings(
     FACTS,
-    Effort(6, 71.2, {"boot": 20.0, "setup": 3.0, "measure": 40.0}),
+    *(6, 71.2, {"boot": 20.0, "setup": 3.0, "measure": 40.0}),
     folder="results/sample/20240101T000000.000Z-6.1",
 )
 MODEL = scenario([claim()], [control(), control(mutant="no-fair-tags")], ["none", "red"])
@@ -278,7 +278,9 @@ def test_phases_are_shown_in_the_order_in_which_they_happen() -> None:
     phases = {"measure": 40.0, "setup": 3.0, "extra": 1.0, "boot": 20.0, "send": 2.0}
     around = replace(
         AROUND,
-        effort=Effort(1, None, phases),
+        boots=1,
+        elapsed=None,
+        phases=phases,
         facts=replace(FACTS, base=KernelFacts("debian:5.10", "5.10.0-30-amd64", "", "")),
     )
     out = io.StringIO()

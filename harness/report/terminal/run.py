@@ -297,8 +297,8 @@ def _bottlenecks(console: Console, verdict: Verdict, limits: Sequence[Bottleneck
 def _footer(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
     console.print()
     qemu = _PACKAGE.sub("", around.facts.qemu, count=1)
-    time = "" if around.effort.elapsed is None else f", {duration(around.effort.elapsed)}"
-    line = f"{plural(around.effort.boots, 'boot')}{time}, {scenario.clock} clock, {qemu}"
+    time = "" if around.elapsed is None else f", {duration(around.elapsed)}"
+    line = f"{plural(around.boots, 'boot')}{time}, {scenario.clock} clock, {qemu}"
     details = f"blklab judge -v {around.folder}" if around.folder else ""
     named = {"device models": around.models, "baseline": around.base, "caution": around.caution, "details": details}
     named["not visible"] = unseen(scenario, verdict.cells)
