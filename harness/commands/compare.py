@@ -2,7 +2,6 @@
 """``blklab compare``: two kernels, runs, matrices or results folders figure by figure, or a scenario over time."""
 
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 from harness.base.checkout import results_root
@@ -12,7 +11,7 @@ from harness.grid.page import of_pairs, set_page
 from harness.grid.timeline import history, print_history
 from harness.judge.difference import Significance
 from harness.judge.visible import unseen
-from harness.record.index import IndexedRun, RunPair, open_index, pairs, side
+from harness.record.index import IndexedRun, RunPair, indexed_runs, pairs, side
 from harness.record.judging import compare_runs, results_of
 from harness.record.store import load_run
 from harness.report.terminal.grid import Compared, counted, print_comparison
@@ -80,15 +79,14 @@ def _heads(before: IndexedRun, after: IndexedRun) -> tuple[str, str]:
 
 
 def _history(root: Path, scenario: str, metrics: tuple[str, ...], arms: frozenset[str]) -> int:
-    with closing(open_index(root)) as index:
-        histories = [history(index, scenario, metric) for metric in metrics]
-        known = {run.scenario for run in index.runs()}
-    if scenario not in known:
+    runs = indexed_runs(root)
+    if scenario not in (known := {run.scenario for run in runs}):
         raise Misuse(
             f"{root} has no run of {scenario}{nearest(scenario, known)}",
             remedy="blklab store index --list shows the stored runs",
         )
-    for series, left_out in histories:
+    for metric in metrics:
+        series, left_out = history(root, (run for run in runs if run.scenario == scenario), metric)
         print_history(console_of(), scenario, series, left_out, arms)
     return EXIT_PASS
 

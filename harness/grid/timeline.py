@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -19,7 +20,7 @@ from harness.grid.measure import Extends
 from harness.judge.difference import Difference
 from harness.judge.thresholds import LARGE
 from harness.judge.visible import unseen
-from harness.record.index import Index, IndexedRun
+from harness.record.index import IndexedRun, cells_of
 from harness.record.judging import Run
 from harness.record.store import load_run
 from harness.report.format import duration, figure, plural, spread
@@ -254,12 +255,12 @@ class FigureSeries:
             yield self.runs[change.before], self.runs[change.after], change.difference
 
 
-def history(index: Index, scenario: str, metric: str) -> tuple[tuple[FigureSeries, ...], int]:
-    """Every series of at least two runs with the newest digest of the scenario, without mutants.
+def history(root: Path, of_scenario: Iterable[IndexedRun], metric: str) -> tuple[tuple[FigureSeries, ...], int]:
+    """Every series of at least two runs of one scenario with its newest digest, without mutants.
 
     The number is that of runs that were made before the scenario's file or topology was changed.
     """
-    runs = [run for run in index.runs(scenario) if not run.mutant]
+    runs = [run for run in of_scenario if not run.mutant]
     alike = [run for run in runs if run.scenario_digest == runs[-1].scenario_digest]
     groups = {
         f"days on {name}": [run for run in alike if run.series == name]
@@ -267,16 +268,15 @@ def history(index: Index, scenario: str, metric: str) -> tuple[tuple[FigureSerie
     }
     newest_of_release = {run.release: run for run in alike}.values()
     groups["versions"] = sorted(newest_of_release, key=lambda run: by_release(run.release))
-    exact = bool(runs) and load_run(index.root / runs[-1].path).scenario.timing.exact
-    series = [each for over, group in groups.items() for each in _series(index, over, group, metric, exact=exact)]
+    exact = bool(runs) and load_run(root / runs[-1].path).scenario.timing.exact
+    measured = {run.path: KernelSide(run.kernel_facts, cells_of(root, run)) for run in alike}
+    series = [
+        FigureSeries(over, line, tuple(group))
+        for over, group in groups.items()
+        for line in figure_lines({place: measured[run.path] for place, run in enumerate(group)}, (metric,), exact=exact)
+        if len(line.values) > 1
+    ]
     return tuple(series), len(runs) - len(alike)
-
-
-def _series(index: Index, over: str, runs: Sequence[IndexedRun], metric: str, *, exact: bool) -> Iterator[FigureSeries]:
-    sides = {place: KernelSide(run.kernel_facts, index.cells(run.path)) for place, run in enumerate(runs)}
-    for line in figure_lines(sides, (metric,), exact=exact):
-        if len(line.values) > 1:
-            yield FigureSeries(over, line, tuple(runs))
 
 
 _BARS = " ▁▂▃▄▅▆▇█"

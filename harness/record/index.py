@@ -1,42 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""index.sqlite: a table of the judged runs below a results root, derived from their folders, and pairs of them.
+"""index.json: the judged runs below a results root, derived from their folders, and pairs of them.
 
-Each query first updates it by the time stamps of the verdicts, so new, removed and re-judged runs are
-noticed. A damaged index, or one of another schema, is rebuilt. Where the file cannot be written, the
-index is built in memory.
+Each reading first brings it up to date by the time stamps of the verdicts, so new, removed and re-judged runs are
+noticed. Where the file is damaged, of another schema or cannot be written, the runs are read from their folders.
 """
 
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
-from dataclasses import astuple, dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
+from harness.base.files import read_json, write_json
 from harness.judge.cells import CellResult
 from harness.record.grid import load_grid
-from harness.record.store import KernelFacts, RunFolder, load_run
+from harness.record.store import KernelFacts, load_run, read_verdict
 from harness.scenario.model import Status
 from lab.base.cache import size_of
-from lab.base.errors import CannotJudge, Misuse
+from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.reading import real
 from lab.kernels.release import series_of
 
-FILE = "index.sqlite"
-SCHEMA = 3
-_PATIENCE = 60.0
-"""Seconds to wait for another process that is writing the index."""
+FILE = "index.json"
+SCHEMA = 4
 
 
 @dataclass(frozen=True)
 class IndexedRun:
     """A judged run. ``path`` is relative to the results root; ``started`` is UTC in ISO 8601.
 
-    ``seconds`` of host time, None where unknown; ``size`` in bytes on disk.
+    ``stamp`` changes when it is judged again. ``seconds`` of host time, None where unknown; ``size`` in bytes on disk.
     """
 
     path: str
+    stamp: str
     scenario: str
     run_id: str
     started: str
@@ -62,98 +59,43 @@ class IndexedRun:
         return KernelFacts(self.spec, self.release, self.origin, self.kernel, self.mutant, self.build)
 
 
-_COLUMNS = ", ".join(column.name for column in fields(IndexedRun))
-_TABLES = f"""
-CREATE TABLE IF NOT EXISTS runs ({_COLUMNS}, stamp, PRIMARY KEY (path));
-CREATE INDEX IF NOT EXISTS runs_of ON runs (scenario, started);
-CREATE TABLE IF NOT EXISTS figures (
-    path REFERENCES runs ON DELETE CASCADE, arm, seed, figure, value,
-    PRIMARY KEY (path, arm, figure, seed)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS boots (path REFERENCES runs ON DELETE CASCADE, arm, seed, status, digest);
-"""
-
-
-class Index:
-    """Queries over the judged runs below a results root."""
-
-    def __init__(self, root: Path, connection: sqlite3.Connection) -> None:
-        self.root, self._connection = root, connection
-        self.close = connection.close
-
-    def runs(self, scenario: str | None = None) -> tuple[IndexedRun, ...]:
-        """All runs, or those of one scenario, oldest first."""
-        rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM runs WHERE ?1 IS NULL OR scenario = ?1 ORDER BY started, run_id",  # noqa: S608
-            (scenario,),
-        )
-        return tuple(IndexedRun(*row) for row in rows)
-
-    def cells(self, path: str) -> tuple[CellResult, ...]:
-        """The boots of a run that have figures, with these alone."""
-        figures: dict[tuple[str, int], dict[tuple[str, str, str], float]] = {}
-        rows = self._connection.execute(
-            "SELECT arm, seed, figure, value FROM figures WHERE path = ? ORDER BY arm, figure, seed", (path,)
-        )
-        for arm, seed, figure, value in rows:
-            load, role, metric = figure.split(".", 2)
-            figures.setdefault((arm, seed), {})[load, role, metric] = value
-        return tuple(CellResult(arm, seed, Status.PASS, figures=own) for (arm, seed), own in figures.items())
-
-
-def open_index(root: Path, *, rebuild: bool = False) -> Index:
-    """The up-to-date index of a results root. ``rebuild`` discards the old one first."""
-    path = root / FILE
-    for attempt in range(2):
-        if rebuild or attempt:
-            _remove(path)
-        with suppress(sqlite3.DatabaseError):
-            return Index(root, _refreshed(root, sqlite3.connect(path, timeout=_PATIENCE)))
-    return Index(root, _refreshed(root, sqlite3.connect(":memory:")))
-
-
 def indexed_runs(root: Path, *, rebuild: bool = False) -> tuple[IndexedRun, ...]:
-    """All judged runs below a results root, oldest first; none if there is no such folder."""
-    if not root.is_dir():
-        return ()
-    with closing(open_index(root, rebuild=rebuild)) as index:
-        return index.runs()
+    """All judged runs below a results root, oldest first; none if there is no such folder. ``rebuild`` reads each."""
+    known = {} if rebuild else _known(root / FILE)
+    runs: dict[str, IndexedRun] = {}
+    for folder, stamp in _verdicts(root):
+        path = str(folder.relative_to(root))
+        # Misuse: damaged, or of another version. It is not indexed.
+        with suppress(Misuse):
+            if run := known[path] if path in known and known[path].stamp == stamp else _indexed(folder, path, stamp):
+                runs[path] = run
+    if runs != known or rebuild:
+        with suppress(LabBroken):
+            write_json(root / FILE, {"schema": SCHEMA, "runs": [vars(run) for run in runs.values()]})
+    return tuple(sorted(runs.values(), key=lambda run: (run.started, run.run_id)))
 
 
-def _remove(path: Path) -> None:
-    """Processes that have the index open keep the old file."""
-    for rest in ("", "-journal", "-wal", "-shm"):
-        with suppress(OSError):
-            path.with_name(path.name + rest).unlink()
-
-
-def _refreshed(root: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
-    """The connection once its tables are up to date. Raises DatabaseError, also for another schema and damage."""
+def _known(path: Path) -> dict[str, IndexedRun]:
     try:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version == 0:
-            connection.executescript(f"{_TABLES}; PRAGMA user_version = {SCHEMA};")
-        elif version != SCHEMA or connection.execute("PRAGMA quick_check").fetchone() != ("ok",):
-            raise sqlite3.DatabaseError
-        _refresh(root, connection)
-    except sqlite3.DatabaseError:
-        connection.close()
-        raise
-    return connection
+        document = read_json(path)
+        return {row["path"]: IndexedRun(**row) for row in document["runs"] if document["schema"] == SCHEMA}
+    except (TypeError, KeyError):
+        return {}
 
 
-def _refresh(root: Path, connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA foreign_keys = ON")
-    stamps = {str(path.relative_to(root)): stamp for path, stamp in _verdicts(root)}
-    if stamps == dict(connection.execute("SELECT path, stamp FROM runs")):
-        return
-    with connection:
-        connection.execute("BEGIN IMMEDIATE")
-        known = set(connection.execute("SELECT path, stamp FROM runs"))
-        connection.executemany("DELETE FROM runs WHERE path = ? AND stamp = ?", known - stamps.items())
-        for path, stamp in sorted(stamps.items() - known):
-            # Misuse: damaged, or of another version. It is not indexed.
-            with suppress(Misuse):
-                _add(connection, root, path, stamp)
+def cells_of(root: Path, run: IndexedRun) -> tuple[CellResult, ...]:
+    """The boots of a run that have figures, with these alone."""
+    cells = [cell for cell in (read_verdict(root / run.path) or {"cells": []})["cells"] if cell["figures"]]
+    return tuple(
+        CellResult(cell["arm"], cell["seed"], Status.PASS, figures=dict(_figures(cell["figures"])))
+        for cell in sorted(cells, key=lambda cell: (cell["arm"], cell["seed"]))
+    )
+
+
+def _figures(named: Mapping[str, float]) -> Iterator[tuple[tuple[str, str, str], float]]:
+    for name, value in sorted(named.items()):
+        load, role, metric = name.split(".", 2)
+        yield (load, role, metric), value
 
 
 def _verdicts(root: Path) -> Iterator[tuple[Path, str]]:
@@ -164,26 +106,14 @@ def _verdicts(root: Path) -> Iterator[tuple[Path, str]]:
             yield verdict.parent, f"{status.st_mtime_ns}.{status.st_size}"
 
 
-def _add(connection: sqlite3.Connection, root: Path, path: str, stamp: str) -> None:
-    run = load_run(root / path)
-    verdict = run.stored_verdict()
-    if verdict is None:
-        return
-    row = (*astuple(_indexed(path, run, verdict)), stamp)
-    connection.execute(f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
-    for cell in verdict["cells"]:
-        place = (path, cell["arm"], cell["seed"])
-        connection.execute("INSERT INTO boots VALUES (?, ?, ?, ?, ?)", (*place, cell["status"], cell["digest"]))
-        connection.executemany(
-            "INSERT INTO figures VALUES (?, ?, ?, ?, ?)",
-            ((*place, name, value) for name, value in cell["figures"].items()),
-        )
-
-
-def _indexed(path: str, run: RunFolder, verdict: dict[str, Any]) -> IndexedRun:
+def _indexed(folder: Path, path: str, stamp: str) -> IndexedRun | None:
+    run = load_run(folder)
+    if (verdict := run.stored_verdict()) is None:
+        return None
     facts, kernel = run.facts, run.facts.kernel
     own = {
         "path": path,
+        "stamp": stamp,
         "series": series_of(kernel.release),
         "kernel": kernel.digest,
         "seeds": len(facts.seeds),

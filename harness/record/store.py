@@ -185,10 +185,7 @@ class RunFolder:
 
     def stored_verdict(self) -> dict[str, Any] | None:
         """The content of verdict.json; None when the run is unfinished."""
-        document = read_json(self.path / _VERDICT)
-        if not isinstance(document, dict) or document.get("schema") != VERDICT_SCHEMA:
-            return None
-        return document
+        return read_verdict(self.path)
 
     def judged_by_this_code(self) -> bool:
         """Whether the stored verdict has the sentences that this version writes."""
@@ -262,6 +259,12 @@ class Store:
 
     def _folders(self, scenario: str) -> list[Path]:
         return sorted(path for path in (self.root / scenario).glob("[0-9]*") if path.is_dir() and not path.is_symlink())
+
+
+def read_verdict(folder: Path) -> dict[str, Any] | None:
+    """The content of verdict.json; None when there is none, or one of another schema."""
+    document = read_json(folder / _VERDICT)
+    return document if isinstance(document, dict) and document.get("schema") == VERDICT_SCHEMA else None
 
 
 def load_run(path: Path) -> RunFolder:

@@ -20,6 +20,7 @@ from tests.unit.record_samples import MODEL
 
 RUN = IndexedRun(
     path="sample/1",
+    stamp="1.1",
     scenario=MODEL.name,
     run_id="1",
     started="2026-01-01T00:00:00Z",

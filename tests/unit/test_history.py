@@ -10,7 +10,7 @@ from harness.cli import main
 from harness.grid.lines import GridLine, KernelSide
 from harness.grid.timeline import FigureSeries, history
 from harness.judge.cells import Ensemble
-from harness.record.index import IndexedRun, open_index
+from harness.record.index import IndexedRun, indexed_runs
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from tests.unit.record_samples import MODEL, run_of
 
@@ -52,9 +52,7 @@ def test_series_over_days_and_over_versions(tmp_path: Path) -> None:
     run_of(tmp_path, [30, 31], release="5.10.0-46-amd64", day=9)
     run_of(tmp_path, [1, 2], day=10, model=replace(MODEL, pause=1))
     run_of(tmp_path, [20, 21], release="6.12.1-amd64", day=11)
-    index = open_index(tmp_path)
-    every, left_out = history(index, "sample", "iops")
-    index.close()
+    every, left_out = history(tmp_path, indexed_runs(tmp_path), "iops")
     series = {one.over: one for one in every if one.line.title == FAST}
     assert list(series) == ["days on 6.1", "versions"]
     assert [value.low for value in series["days on 6.1"].line.values.values()] == [95, 95, 60]
@@ -66,9 +64,7 @@ def test_one_seed_of_the_virtual_clock_decides(tmp_path: Path) -> None:
     """160 and 7,614 IOPS of one seed each, as of null-shared-tags on 5.10 and 6.1."""
     for day, level in enumerate([2, 95], start=1):
         run_of(tmp_path, [level], day=day)
-    index = open_index(tmp_path)
-    every, _ = history(index, "sample", "iops")
-    index.close()
+    every, _ = history(tmp_path, indexed_runs(tmp_path), "iops")
     assert [one.line.title for one in every if any(one.changes())] == [FAST]
 
 

@@ -1,32 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""index.sqlite is derived: whatever is done to it, it says what the run folders say."""
+"""index.json is derived: whatever is done to it, it says what the run folders say."""
 
 import json
 import shutil
-import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from harness.record.index import FILE, IndexedRun, open_index
+from harness.record.index import FILE, cells_of, indexed_runs
 from tests.unit.record_samples import run_of
-
-
-def runs(root: Path) -> tuple[IndexedRun, ...]:
-    index = open_index(root)
-    try:
-        return index.runs()
-    finally:
-        index.close()
 
 
 def test_it_holds_every_run_that_was_judged(tmp_path: Path) -> None:
     first = run_of(tmp_path, [95.0, 96.0])
     second = run_of(tmp_path, [40.0, 41.0], release="7.2.12+deb14-amd64", day=2)
     run_of(tmp_path, [95.0], day=3, finish=False)
-    one, two = runs(tmp_path)
+    one, two = indexed_runs(tmp_path)
     assert (one.run_id, one.status, one.series, one.seeds, one.boots) == (first.facts.run_id, "PASS", "6.1", 2, 4)
     assert (two.run_id, two.status, two.series) == (second.facts.run_id, "FAIL", "7.2")
     assert one.seconds == 3.0
@@ -38,88 +29,76 @@ def test_boots_that_were_planned_and_not_needed_do_not_count(tmp_path: Path) -> 
     document = json.loads(verdict.read_text())
     document["cells"][-1] = {**document["cells"][-1], "status": "MISS", "digest": "", "figures": {}}
     verdict.write_text(json.dumps(document))
-    assert [run.boots for run in runs(tmp_path)] == [3]
+    assert [run.boots for run in indexed_runs(tmp_path)] == [3]
 
 
 def test_figures_of_a_run_by_seed(tmp_path: Path) -> None:
-    run = run_of(tmp_path, [95.0, 96.0])
-    index = open_index(tmp_path)
-    cells = index.cells(str(run.path.relative_to(tmp_path)))
-    index.close()
+    run_of(tmp_path, [95.0, 96.0])
+    cells = cells_of(tmp_path, *indexed_runs(tmp_path))
     found = {cell.seed: cell.figures["together", "fast", "iops"] for cell in cells if cell.arm == "none"}
     assert found == {1: 95.0, 2: 96.0}
 
 
 def test_it_follows_what_comes_goes_and_is_judged_again(tmp_path: Path) -> None:
     first, second = run_of(tmp_path, [95.0]), run_of(tmp_path, [95.0], day=2)
-    assert len(runs(tmp_path)) == 2
+    assert len(indexed_runs(tmp_path)) == 2
     shutil.rmtree(first.path)
     third = run_of(tmp_path, [95.0], day=3)
-    assert [run.run_id for run in runs(tmp_path)] == [second.facts.run_id, third.facts.run_id]
+    assert [run.run_id for run in indexed_runs(tmp_path)] == [second.facts.run_id, third.facts.run_id]
     verdict = third.path / "verdict.json"
     verdict.write_text(verdict.read_text().replace('"PASS"', '"FAIL"'))
-    assert runs(tmp_path)[-1].status == "FAIL"
+    assert indexed_runs(tmp_path)[-1].status == "FAIL"
 
 
 def overwrite(path: Path) -> None:
-    path.write_bytes(b"not a database at all" * 100)
+    path.write_bytes(b"not an index at all" * 100)
 
 
 def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:5000])
-
-
-def scribble(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[4096:8192] = bytes(4096)
-    path.write_bytes(bytes(data))
+    path.write_bytes(path.read_bytes()[:100])
 
 
 def other_schema(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 99")
-    connection.commit()
-    connection.close()
+    path.write_text(path.read_text().replace('"schema": 4', '"schema": 99'))
 
 
-def drop_table(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("DROP TABLE figures")
-    connection.commit()
-    connection.close()
+def other_fields(path: Path) -> None:
+    path.write_text(path.read_text().replace('"stamp"', '"since"'))
 
 
-@pytest.mark.parametrize("damage", [overwrite, cut, scribble, other_schema, drop_table, Path.unlink])
+def other_rows(path: Path) -> None:
+    path.write_text('{"schema": 4, "runs": [1, null]}')
+
+
+@pytest.mark.parametrize("damage", [overwrite, cut, other_schema, other_fields, other_rows, Path.unlink])
 def test_a_damaged_index_is_made_anew(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     run_of(tmp_path, [95.0])
-    before = runs(tmp_path)
+    before = indexed_runs(tmp_path)
     damage(tmp_path / FILE)
     run_of(tmp_path, [96.0], day=2)
-    opened = open_index(tmp_path)
-    found = opened.runs()
-    opened.close()
+    found = indexed_runs(tmp_path)
     assert found[:1] == before
     assert len(found) == 2
-    assert len(runs(tmp_path)) == 2
+    assert len(indexed_runs(tmp_path)) == 2
 
 
 def test_a_folder_that_cannot_hold_it_has_it_in_memory(tmp_path: Path) -> None:
     run_of(tmp_path, [95.0])
     (tmp_path / FILE).mkdir()
-    assert len(runs(tmp_path)) == 1
+    assert len(indexed_runs(tmp_path)) == 1
 
 
 def test_a_damaged_run_is_no_run(tmp_path: Path) -> None:
     damaged = run_of(tmp_path, [95.0])
     run_of(tmp_path, [95.0], day=2)
     (damaged.path / "run.json").write_text("{")
-    assert len(runs(tmp_path)) == 1
+    assert len(indexed_runs(tmp_path)) == 1
 
 
 def test_several_may_bring_it_up_to_date_at_once(tmp_path: Path) -> None:
     for day in range(1, 9):
         run_of(tmp_path, [95.0], day=day)
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda _: len(runs(tmp_path)), range(12)))
+        found = list(pool.map(lambda _: len(indexed_runs(tmp_path)), range(12)))
     assert found == [8] * 12
     assert not list(tmp_path.glob(".index*"))
