@@ -16,7 +16,7 @@ from statistics import median
 from harness.base.checkout import CHECKOUT
 from harness.commands.options import KERNEL, number, tell
 from harness.commands.parser import Command, option
-from harness.report import markdown
+from harness.report.format import markdown_table
 from lab.base import process
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, LabBroken, no_such_folder
 from tools.command import tool
@@ -99,7 +99,7 @@ def table(rounds: Rounds) -> Iterator[str]:
         )
         ratio = f"{median(ratios):.2f} [{ratios[0]:.2f}..{ratios[-1]:.2f}]"
         rows.append((name, f"{wall:.1f}", f"{cpu:.1f}", ratio, f"{first:.1f}", f"{100 * starting:.1f}"))
-    yield from markdown.table(heads, rows, numbers=len(heads) - 1)
+    yield from markdown_table(heads, rows, numbers=len(heads) - 1)
 
 
 def _run(argv: Sequence[str], checkout: Path) -> SpeedSample:

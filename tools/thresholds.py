@@ -24,8 +24,7 @@ from harness.judge.operands import Evidence, arms_needed
 from harness.judge.thresholds import DATA, LARGE, SHORT_WINDOWS, NullEvidence, kind
 from harness.limits.entries import load_scenario
 from harness.record.judging import results_of
-from harness.report import markdown
-from harness.report.format import percent, plural
+from harness.report.format import markdown_head, markdown_table, percent, plural
 from harness.scenario.load import LAYOUT_WORD, in_another_layout
 from harness.scenario.model import Claim, Scenario
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
@@ -264,9 +263,9 @@ def threshold_page(
     moved = {name: evidence.usable().layout for name, evidence in kinds.items()}
     rows = {name: each for name, each in kinds.items() if moved[name] < MUCH and not name.endswith(SHORT_WINDOWS)}
     lines = [
-        *markdown.head("What layout alone moves", f"Generated from results by: {command}"),
+        *markdown_head("What layout alone moves", f"Generated from results by: {command}"),
         _PREFACE,
-        *markdown.table(_COLUMNS, (_row(name, evidence) for name, evidence in rows.items())),
+        *markdown_table(_COLUMNS, (_row(name, evidence) for name, evidence in rows.items())),
         "",
         f"Moved by {percent(MUCH)} or more, or rates and latencies of windows below {fitted.SHORT // 1_000_000} ms"
         " (rows: `thresholds.json`): "

@@ -6,21 +6,19 @@ decided is taken from there, a killed run is resumed, and a cell that another ma
 waited for. Shards are merged by copying their runs, each counted once.
 """
 
-import fcntl
-import os
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from traceback import extract_tb
 from typing import Protocol
 
-from harness.base.files import copy_atomic, held_one, writing
+from harness.base.files import copy_atomic, held, held_one, writing
 from harness.grid.lines import GridRow
 from harness.judge.cells import WORST_FIRST
 from harness.judge.verdict import Verdict
@@ -280,25 +278,21 @@ class _Matrix:
     def _in_hand(self, scenario: Scenario, kernel: Kernel, *, patient: bool) -> Iterator[bool]:
         """Lock the cell until the context ends; False if another matrix on the store has the lock."""
         key = digest_bytes(canonical([scenario.digest, kernel.digest, self.plan.seeds, self.bench.lab.qemu.digest]))
-        folder = self.bench.store.root / FOLDER / "in-hand"
+        folder = self.bench.store.root / FOLDER / "cells" / key[:32]
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(folder / key[:32], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            while not (mine := _locked(lock)) and patient:
-                if self.stopping.wait(_POLL):
-                    raise Stopped
+        with ExitStack() as stack:
+            mine = False
+            while not mine:
+                try:
+                    stack.enter_context(held(folder, "cell"))
+                    mine = True
+                except Misuse:
+                    if not patient:
+                        break
+                    if self.stopping.wait(_POLL):
+                        raise Stopped from None
             yield mine
-        finally:
-            os.close(lock)
-
-
-def _locked(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 # Shards

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Figures as people read them."""
+"""Figures as people read them, and tables in Markdown."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from harness.judge.cells import Ensemble
 from harness.judge.claims import XFAIL, XPASS
@@ -93,3 +93,26 @@ def change_words(change: Difference) -> str:
     if change.mark is Significance.NONE:
         return MARKS[change.mark]
     return f"{100 * change.share:+.1f} % {MARKS[change.mark]}".rstrip()
+
+
+def markdown_head(title: str, made: str) -> Iterator[str]:
+    """The first lines of a page; ``made`` names the command that wrote it."""
+    yield from ("<!-- SPDX-License-Identifier: GPL-2.0-only -->", f"<!-- {made} -->", f"# {title}", "")
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int = 0) -> Iterator[str]:
+    """A line for the columns, the rule and each row. The last ``numbers`` columns are aligned to the right."""
+    yield _markdown_line(columns)
+    yield f"|{'---|' * (len(columns) - numbers)}{'---:|' * numbers}"
+    yield from map(_markdown_line, rows)
+
+
+def markdown_section(title: str, body: Iterable[str]) -> Iterator[str]:
+    """A heading and its body, nothing if the body is empty."""
+    if lines := list(body):
+        yield from (f"## {title}", "", *lines, "")
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    escaped = (cell.replace("|", r"\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(escaped)} |"

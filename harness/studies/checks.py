@@ -16,8 +16,7 @@ from harness.limits.bottleneck import Bottleneck
 from harness.limits.limits import arm_bound
 from harness.record.judging import explain_run
 from harness.record.store import PLAN, RunFacts, RunFolder, Store, load_run
-from harness.report import markdown
-from harness.report.format import figure
+from harness.report.format import figure, markdown_table
 from harness.run.bench import Bench
 from harness.run.plan import Request
 from harness.scenario.model import Claim, Scenario, Selftest
@@ -51,7 +50,7 @@ def table(scenarios: Sequence[Scenario], verdicts: Mapping[tuple[str, str], Verd
                 judged = (verdicts.get((scenario.name, release)) for release in releases)
                 cells = ("-" if verdict is None else _cell(scenario, claim, number, verdict) for verdict in judged)
                 rows.append((claim.that, figure(_closed_form(scenario, claim)), *cells))
-    yield from markdown.table(("model", "closed form", *short_releases(releases)), rows)
+    yield from markdown_table(("model", "closed form", *short_releases(releases)), rows)
 
 
 def deviations(scenario: Scenario, verdict: Verdict) -> Iterator[str]:

@@ -12,7 +12,7 @@ from harness.base.checkout import PAGES
 from harness.judge.cells import Ensemble
 from harness.judge.claims import Judgement
 from harness.judge.verdict import judge, verdict_document
-from harness.report import markdown
+from harness.report.format import markdown_head, markdown_section, markdown_table
 from harness.scenario.model import Reproduction, Source, Status
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
 from tests.unit.analysis_samples import AT_MOST, SHARE, cells, claim, control, ratio, scenario
@@ -235,15 +235,15 @@ def test_the_worst_code_wins(codes: list[int], code: int) -> None:
 def test_a_stored_page_starts_as_its_generator_writes_it(name: str, topic: Topic) -> None:
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     title, preface = PREFACES[topic]
-    head = markdown.head(title, f"Generated from results by: scripts/run --dev python -m tools.evidence {topic}")
+    head = markdown_head(title, f"Generated from results by: scripts/run --dev python -m tools.evidence {topic}")
     assert text.startswith("\n".join((*head, preface)))
 
 
 def test_a_table_escapes_what_would_end_a_cell() -> None:
-    lines = list(markdown.table(("name", "a", "b"), [("x|y", "1\n2", "3")], numbers=2))
+    lines = list(markdown_table(("name", "a", "b"), [("x|y", "1\n2", "3")], numbers=2))
     assert lines == ["| name | a | b |", "|---|---:|---:|", r"| x\|y | 1 2 | 3 |"]
-    assert list(markdown.section("Empty", [])) == []
-    assert list(markdown.section("Full", ["x"])) == ["## Full", "", "x", ""]
+    assert list(markdown_section("Empty", [])) == []
+    assert list(markdown_section("Full", ["x"])) == ["## Full", "", "x", ""]
 
 
 @pytest.mark.parametrize("path", sorted(PAGES.glob("*.md")), ids=lambda path: path.stem)

@@ -10,8 +10,7 @@ from harness.judge.cells import Ensemble
 from harness.judge.claims import FAR_OFF, Judgement
 from harness.noise import ERROR, Interval, interval
 from harness.record.store import RunFacts
-from harness.report import markdown
-from harness.report.format import figure, plural, reported, spread
+from harness.report.format import figure, markdown_head, markdown_section, markdown_table, plural, reported, spread
 from harness.scenario.model import Claim, Scenario
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS
 from lab.kernels.release import by_release, short_releases
@@ -79,7 +78,7 @@ def write(topic: Topic, body: Iterable[str], scores: Iterable[RowScore] = ()) ->
     """A page: its title, its preface, ``body``, and the kernels and QEMUs of the scores."""
     title, preface = PREFACES[topic]
     command = f"{COMMAND} {topic}"
-    lines = [*markdown.head(title, f"Generated from results by: {command}"), preface, *body]
+    lines = [*markdown_head(title, f"Generated from results by: {command}"), preface, *body]
     return "\n".join((*lines, *_footer(scores, command))).rstrip("\n") + "\n"
 
 
@@ -122,7 +121,7 @@ def grid(
     """A table with the kernels as columns; each row has its first cells, and what it has by release."""
     releases = sorted({release for _, by_kernel in rows for release in by_kernel}, key=by_release)
     lines = [(*words, *(cell(known[at]) if at in known else _NONE for at in releases)) for words, known in rows]
-    yield from markdown.table((*first, *short_releases(releases)), lines)
+    yield from markdown_table((*first, *short_releases(releases)), lines)
 
 
 def scores_by_row(scores: Iterable[RowScore]) -> dict[EvidenceRow, dict[str, RowScore]]:
@@ -148,7 +147,7 @@ def controls_page(rows: Sequence[EvidenceRow], scores: Sequence[RowScore], sourc
         f"{against_kernel} of the {proven} fail on a mutant or another kernel. {proven - against_kernel} fail only in"
         " another arm, load or role of their file: there the figure differs, and no fault of a kernel was seen.",
         "",
-        *markdown.section("Unproven", (f"- `{proof.row.name}`: {proof.row.that}" for proof in unproven)),
+        *markdown_section("Unproven", (f"- `{proof.row.name}`: {proof.row.that}" for proof in unproven)),
         *table_section(
             "Controls on mutants",
             ("mutant", "scenario", "figure", "must be", "without the mutant"),
@@ -165,7 +164,7 @@ def controls_page(rows: Sequence[EvidenceRow], scores: Sequence[RowScore], sourc
 
 def table_section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     lines = list(rows)
-    yield from markdown.section(title, markdown.table(head, lines) if lines else ())
+    yield from markdown_section(title, markdown_table(head, lines) if lines else ())
 
 
 def reports_page(scores: Sequence[RowScore], changed: Sequence[RowScore] = ()) -> EvidencePage:
@@ -229,7 +228,7 @@ def sensitivity_lines(scores: Sequence[RowScore]) -> Iterator[str]:
         rows = [(f"`{of}`", that, *(medians.get((of, that, at), _NONE) for at in FACTORS)) for of, that in keys]
         if rows:
             yield from (f"Ratios with fitted parameters changed (kernel {release}, one seed):", "")
-            yield from markdown.table(("parameter", "ratio", *(f"x {factor:g}" for factor in FACTORS)), rows)
+            yield from markdown_table(("parameter", "ratio", *(f"x {factor:g}" for factor in FACTORS)), rows)
             yield ""
 
 
@@ -254,7 +253,7 @@ def clocks_page(scores: Sequence[RowScore], claims: Sequence[RowScore] = ()) -> 
     ]
     head = ("scenario", "ratio", "kernel", "virtual clock", "wall clock", "agree")
     body = [
-        *markdown.table(head, rows),
+        *markdown_table(head, rows),
         "",
         *(f"- {name}: {that}: {because or 'not explained'}" for (name, that), because in apart.items()),
         "",
@@ -331,12 +330,12 @@ def zoo_page(
         "",
         *(_describe(row) for row in rows),
         "",
-        *markdown.section("Changes between packaged kernels", _changes(table)),
+        *markdown_section("Changes between packaged kernels", _changes(table)),
         *table_section("Bad over good", _PUBLISHED, _publications(rows, table, mutants)),
-        *markdown.section("Do not alarm", (f"- {row.name}: {row.decision}" for row in rows if row.decision)),
-        *markdown.section("Unexpected or undecided", (f"- {line}" for line in (*reasons, *wrong, *alarms))),
+        *markdown_section("Do not alarm", (f"- {row.name}: {row.decision}" for row in rows if row.decision)),
+        *markdown_section("Unexpected or undecided", (f"- {line}" for line in (*reasons, *wrong, *alarms))),
         *table_section("Null pairs", _PAIRS, map(_pair, pairs)),
-        *markdown.section("Out of scope", (f"- [{that}]({link}): {because}" for that, link, because in out)),
+        *markdown_section("Out of scope", (f"- [{that}]({link}): {because}" for that, link, because in out)),
     ]
     detected = any(score.held and score.expected is RowSide.BAD for score in scores)
     code = EXIT_LAB_BROKEN if wrong or alarms else EXIT_PASS if detected else EXIT_CANNOT_JUDGE

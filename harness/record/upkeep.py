@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Deleting the oldest runs when results exceed a size.
+"""Upkeep of stored runs: deleting the oldest when results exceed a size, and copying what repeats one boot elsewhere.
 
 Never deleted: the newest run of each scenario on each kernel, the run that ``latest`` points to, runs that a
 matrix refers to, baselines of other runs, and runs in progress. Matrices are limited by their number
@@ -8,7 +8,8 @@ matrix refers to, baselines of other runs, and runs in progress. Matrices are li
 
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,10 @@ from pathlib import Path
 from harness.base.files import held, writing
 from harness.record.grid import FOLDER, GridFolder, grids, referred
 from harness.record.index import IndexedRun, indexed_runs
-from harness.record.store import LATEST, Store, load_run
+from harness.record.store import LATEST, PlannedCell, RunFolder, Store, load_run
+from lab import kit
 from lab.base.cache import size_of
-from lab.base.errors import Misuse
+from lab.base.errors import LabBroken, Misuse
 from lab.base.reading import real
 
 
@@ -103,3 +105,60 @@ def _unfinished(root: Path) -> Iterator[Removal]:
                 with load_run(path).held():
                     size = size_of(path)
                 yield Removal(str(path.relative_to(root)), size, "interrupted before its verdict")
+
+
+_FROM_BOOT = (kit.REPEAT, kit.JOB, kit.STEADY, kit.SHARING, kit.FUNCTIONS, kit.EXPECTED, "boot.json")
+
+
+def chosen_boot(run: RunFolder, boot: str) -> PlannedCell:
+    """The cell of boot number ``boot``, or the first with a record. Raises Misuse."""
+    found = next((cell for cell, _ in run.boots() if boot in ("", cell.boot)), None)
+    if found is None:
+        known = ", ".join(cell.boot for cell, _ in run.boots())
+        what = f"boot {boot}" if boot else "boot with a record"
+        raise Misuse(f"{run.path} has no {what}", remedy=f"its boots are {known}" if known else "run the scenario")
+    return found
+
+
+def collect(run: RunFolder, cell: PlannedCell, to: Path, rebuilt: Callable[[], kit.Inputs]) -> None:
+    """Copy the boot's inputs and scripts into the new folder ``to``.
+
+    ``rebuilt`` recreates inputs that the cache no longer has, and is called only then. Raises Misuse when ``to``
+    exists or the boot does not record its inputs, LabBroken when a recreated input differs from the original.
+    """
+    folder = run.boot_folder(cell)
+    inputs = kit.read_inputs(folder)
+    if inputs is None:
+        raise Misuse(f"{folder} does not record its inputs", remedy="run the scenario again with this blklab")
+    if to.exists():
+        raise Misuse(f"{to} exists", remedy="name a new folder")
+    kernel, base = _large_inputs(inputs, rebuilt)
+    with writing(to):
+        to.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{to.name}.", dir=to.parent) as aside:
+            staged = Path(aside) / "kit"
+            staged.mkdir()
+            shutil.copyfile(kernel, staged / kit.KERNEL)
+            shutil.copyfile(base, staged / kit.BASE)
+            for name in _FROM_BOOT:
+                if (folder / name).is_file():
+                    shutil.copy(folder / name, staged / name)
+            staged.rename(to)
+
+
+def _large_inputs(inputs: kit.Inputs, rebuilt: Callable[[], kit.Inputs]) -> tuple[Path, Path]:
+    if kit.intact(inputs.kernel, inputs.kernel_digest) and kit.intact(inputs.base, inputs.base_digest):
+        return inputs.kernel, inputs.base
+    again = rebuilt()
+    kernel = _intact("kernel", (inputs.kernel, again.kernel), inputs.kernel_digest)
+    return kernel, _intact("initramfs", (inputs.base, again.base), inputs.base_digest)
+
+
+def _intact(what: str, paths: Iterable[Path], digest: str) -> Path:
+    for path in paths:
+        if kit.intact(path, digest):
+            return path
+    raise LabBroken(
+        f"the {what} of this boot is no longer in the cache, and the one built now differs from it",
+        remedy="use the blklab and the kernel package that the run was made with (boot.json and run.json name them)",
+    )
