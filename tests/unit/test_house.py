@@ -16,7 +16,7 @@ SOURCE_SUFFIXES = {".py", ".sh", ".yaml", ".toml", ".config", ".c", ".in"}
 SOURCE_NAMES = {"Makefile", "init", ".gitignore"}
 MODULE_LINES = 450
 FUNCTION_LINES = 60
-PRODUCT_LINES, PRODUCT_MODULES = 40_500, 215
+PRODUCT_LINES, PRODUCT_MODULES = 40_500, 212
 """Of lab and harness together."""
 TOOL_LINES = 3_340
 
