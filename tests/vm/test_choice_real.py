@@ -8,15 +8,14 @@ import pytest
 
 from harness.base.checkout import EXECUTED
 from harness.commands.boots import every_scenario
-from harness.patch.choice import choose
-from harness.patch.coverage import load_coverage
+from harness.patch.choice import choose, load_coverage
 from harness.patch.series import Branch, read_series
 from harness.patch.sources import Sources
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge
-from lab.kernels.debian_source import named_source
 from lab.kernels.mutants import catalogue, mutation
 from lab.kernels.release import Release
+from lab.kernels.tree import named_source
 
 pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(1800)]
 FIRST, SHARE = 3, 0.85
