@@ -222,12 +222,12 @@ def latency(topology: Topology, way: Way, on_luns: Sequence[Role], use: LoadUse,
     shares = {f"disk.{name}": use.disks[name].serving for _, name, _ in way.paths if name in use.disks}
     shares |= {f"link.{name}": use.links[name] for name in way.links if name in use.links}
     shares |= {f"lun.{name}": use.luns[name].share_at(1) for name in way.luns} | {"cpu": 1 - use.idle}
-    held = [use.luns[lun].mean for lun in way.luns]
+    held = sum(use.luns[lun].mean for lun in way.luns)
     # A mirror's writes are at several.
-    says = f"{sum(held) if sum(held) <= depth else max(held):.3g} of {depth} requests at the devices"
+    says = f"{min(held, depth):.3g} of {depth} requests at the devices"
     if len(on_luns) > len(way.roles):
         every = sum(role.depth for role in on_luns)
-        says = f"one request at a time, with {sum(held):.3g} of {every} of all at the devices"
+        says = f"one request at a time, with {held:.3g} of {every} of all at the devices"
     elif depth > 1 and one_by_one:
         says += ", one at a time"
     says += f", {1000 * depth / iops:.4g} ms each: " if iops else ": "
