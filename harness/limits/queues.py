@@ -196,16 +196,18 @@ def iodepth(topology: Topology, load: Load, roles: Sequence[Role], use: LoadUse,
         says = "the page cache or a layer above the disks makes requests"
         return Element(ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=says)
     depth = sum(role.depth for role in roles)
-    held = sum(use.luns[lun].mean for lun in {lun for role in roles for lun in topology.leaves(role.disk)})
+    each = [use.luns[lun].mean for lun in {lun for role in roles for lun in topology.leaves(role.disk)}]
+    # A write is at every mirror.
+    held = max(each) if any(stack.level == "raid1" and share_of_reads(role) < 1 for role, stack in below) else sum(each)
     share = 0.0 if unknown else held / depth
     says = f"{held:.3g} of {depth} requests at the devices{', or waiting for links' if unknown else ''}"
     return Element(ElementKind.IODEPTH, tuple(load.roles), share, share >= fitted.DELIVERED, says)
 
 
 def _makes_requests(role: Role, stack: Stack) -> bool:
-    """Whether a stack makes others of the role's direct requests: an array hands on reads within a chunk."""
+    """Whether a stack makes others of the role's direct requests: arrays hand on reads within a chunk, mirrors all."""
     if stack.kind is StackKind.MD:
-        return share_of_reads(role) < 1 or 0 < stack.chunk < role.bs
+        return stack.level != "raid1" and (share_of_reads(role) < 1 or 0 < stack.chunk < role.bs)
     return stack.kind in OWN_REQUESTS and stack.kind is not StackKind.FILESYSTEM
 
 

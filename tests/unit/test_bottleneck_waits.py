@@ -62,6 +62,9 @@ def test_requests_of_an_array_are_counted_where_it_hands_them_on() -> None:
     cut = replace(role("md", iodepth=8), bs=8192)
     assert named_with(arm_over(striped), load_of(cut), four).label == NOTHING
     assert named_with(arm_over(mirror), load_of(role("md", "randwrite", 8)), four).label == NOTHING
+    eight = named_with(arm_over(mirror), load_of(role("md", "randwrite", 8)), use(each(2, 8)))
+    assert eight.figure.startswith("8 of 8 requests at the devices")
+    assert named_with(arm_over(striped), load_of(role("md", "randwrite", 8)), use(each(2, 8))).label == NOTHING
     read = replace(use({"d0": 1, "d1": 0}), luns={"d0": LOW, "d1": held(0)})
     single = named_with(arm_over(mirror), load_of(role("md")), read)
     assert single.figure == "0.98 of 1 requests at the devices, 20 ms each: lun.d0 98 %, cpu 10 %"
