@@ -125,7 +125,7 @@ class Drafter:
         if slower_arm:
             rates = [expected for load in scenario.loads.values() for expected in self._expectations(scenario, load)]
             document["claims"] = list(self._claims(rates))
-            document["controls"] = [_control(expected) for expected in rates if expected.is_visible]
+            document["controls"] = [expected.control for expected in rates if expected.is_visible]
             if rows := list(self._reproduces(rates, reported)):
                 document["reproduces"] = rows
         else:
@@ -336,16 +336,11 @@ class Drafter:
 
     def _reproduces(self, rates: Sequence["Expected"], reported: Mapping[str, float]) -> Iterator[Document]:
         """The reported figures relative to what the topology allows at full scale, as they ran: together."""
-        last = {expected.job.role: expected for expected in rates}
-        for expected in last.values():
-            job = expected.job
+        for job, expected in {expected.job.role: (expected.job, expected) for expected in rates}.values():
             if job.label in reported:
-                share = reported[job.label] / (expected.iops * self._scale)
-                yield {
-                    "that": f"{job.role}: IOPS relative to what the topology allows",
-                    "ratio": f"{expected.figure} / {expected.allowed}",
-                    "reported": float(f"{share:.4g}"),
-                }
+                share = float(f"{reported[job.label] / (expected.iops * self._scale):.4g}")
+                that, ratio = f"{job.role}: IOPS of what the topology allows", f"{expected.figure} / {expected.allowed}"
+                yield {"that": that, "ratio": ratio, "reported": share}
 
 
 @dataclass(frozen=True)
@@ -370,13 +365,11 @@ class Expected:
         """Whether slower disks make a negative control of it."""
         return self.load.startswith(_SOLO) and self.slower <= _SEEN
 
-
-def _control(expected: Expected) -> Document:
-    return {
-        "that": f"{expected.job.role} on slower disks falls below that",
-        "ratio": f"{_SLOWER}.{expected.load}.{expected.job.role}.iops / {expected.allowed}",
-        "expect": f"<= {(expected.slower + _HOLDS) / 2:.2f}",
-    }
+    @property
+    def control(self) -> Document:
+        ratio = f"{_SLOWER}.{self.load}.{self.job.role}.iops / {self.allowed}"
+        expect = f"<= {(self.slower + _HOLDS) / 2:.2f}"
+        return {"that": f"{self.job.role} on slower disks falls below that", "ratio": ratio, "expect": expect}
 
 
 def _window(scenario: Scenario, load: Load) -> Document:

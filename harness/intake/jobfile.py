@@ -125,11 +125,6 @@ _OPENS = re.compile(r"(for|while|until|if|case|select|function)\b|\w+\s*\(\)")
 _CLOSES = re.compile(r"(^|[;\s])(done|fi|esac|\})\s*(;|$)")
 _ASSIGNMENT = re.compile(r"(?:export\s+)?(\w+)=([\"']?)([\w/.:,%-]*)\2\s*(#.*)?")
 _ENDS = re.compile(r"[0-9]?[|<>].*|&>.*|;")
-_OF_COMMANDS = re.compile(
-    "(output(-format)?|eta.*|minimal|append-terse|terse-version|bandwidth-log|warnings-fatal|idle-prof|max-jobs|debug"
-    "|alloc-size|aux-path|status-interval)(=.*)?"
-)
-"""Options of a command and not of a job. None changes the I/O."""
 
 
 class _Reader:
@@ -175,8 +170,7 @@ class _Reader:
             begins = None if inside else _COMMAND.match(line)
             if (begins and depth) or (not begins and not inside and _NOT_FIRST.match(line)):
                 what = "a fio command in a loop, in a condition or behind another one: scripts are not executed"
-                remedy = "write it in a line of its own, with its values"
-                self.problems.append(Problem(str(path), number, 1, what, remedy))
+                self._refuse(path, number, what, "write it in a line of its own, with its values")
             elif begins:
                 count += 1
                 yield number, ""
@@ -193,16 +187,17 @@ class _Reader:
             inside = inside and line.endswith("\\")
             depth = max(0, depth + bool(_OPENS.match(line)) - bool(_CLOSES.search(line)))
 
+    def _refuse(self, path: Path, number: int, what: str, remedy: str) -> None:
+        self.problems.append(Problem(str(path), number, 1, what, remedy))
+
     def _words(self, path: Path, number: int, line: str) -> list[str]:
         """The options in a line of a command, up to a pipe or a redirection."""
         options: list[str] = []
         try:
             words = shlex.split(line.removesuffix("\\"), comments=True)
         except ValueError as error:
-            self.problems.append(
-                Problem(str(path), number, 1, f"{error} in this line", "write the command in one line")
-            )
-            return []
+            self._refuse(path, number, f"{error} in this line", "write the command in one line")
+            words = []
         for word in takewhile(lambda word: not _ENDS.fullmatch(word), words):
             if word.startswith("-"):
                 options.append(word.lstrip("-"))
@@ -210,8 +205,8 @@ class _Reader:
                 options[-1] += f"={word}"
             else:
                 remedy = "write each command in lines of its own, and draft job files by themselves"
-                self.problems.append(Problem(str(path), number, 1, f"{printable(word)} is no option of fio", remedy))
-        return [option for option in options if not _OF_COMMANDS.fullmatch(option)]
+                self._refuse(path, number, f"{printable(word)} is no option of fio", remedy)
+        return options
 
     def _option(self, path: Path, number: int, line: str, *, outside: bool = False) -> FioOption:
         name, _, value = (printable(part).strip() for part in line.partition("="))

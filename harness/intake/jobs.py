@@ -22,9 +22,10 @@ _HARMLESS_WORDS = """
 name description group_reporting threads? time_based runtime ramp_time randrepeat randseed allrandrepeat gtod_reduce
 disable_.+ disk_util stats .+_percentiles percentile_list write_(bw|lat|iops|hist)_log write_iolog log_.+ .+avgtime
 create_.+ allow_.+ pre_read unlink(_each_loop)? file_append loops number_ios io_size io_limit invalidate stonewall
-new_group exit_?(all|what).* end_fsync fsync_on_close per_job_logs unified_rw_reporting eta_interval status_interval
+new_group exit_?(all|what).* end_fsync fsync_on_close per_job_logs unified_rw_reporting status_interval
 significant_figures overwrite openfiles nice rwmixwrite norandommap numjobs fill_device filesize clocksource
-error_dump kb_base unit_base uid gid job_start_clock_id
+error_dump kb_base unit_base uid gid job_start_clock_id output(-format)? eta.+ minimal .+-(terse|version|log|fatal|prof)
+max-jobs alloc-size aux-path status-interval debug
 """
 _HARMLESS = re.compile("|".join(_HARMLESS_WORDS.split()))
 """Options of the output, of files, of the amount of I/O (a window ends by time), and those that are read elsewhere."""

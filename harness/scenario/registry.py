@@ -170,7 +170,7 @@ def _fio() -> Iterator[Figure]:
     rate = partial(Figure, basis=Basis.TIME, noise=Noise.RATE, more_is_better=True, bounded=True)
     yield rate(IOPS, "I/Os of the window", unit="1/s", rate=Rate.REQUESTS)
     yield rate("bw", "bytes of the window", unit="B/s", rate=Rate.BYTES)
-    share = partial(Figure, unit="1/s", basis=Basis.TIME, noise=Noise.RATE, more_is_better=True, lacks=_single)
+    share = partial(rate, unit="1/s", bounded=False, lacks=_single)
     yield share("job.iops.min", "I/Os of the window of the slowest job of a role with numjobs")
     yield share("job.iops.max", "I/Os of the window of its fastest job")
     for kind in ("lat", "clat", "slat"):
