@@ -93,6 +93,11 @@ DELIVERED = 0.9
 """So much of what the load has in flight is at the devices when nothing before them holds it up.
 Renewed by: make selftest, and blklab explain RUN --prove.
 Miss: iodepth is not named. False alarm: iodepth is named where something before the devices holds I/Os up."""
+SERVED = 0.5
+"""A load whose depth limits it does so much of its bound, by Little's law; the rest is time on the way (LIO). Writeback
+throttling of a null_blk below tcm_loop left 0.23 of it with 16 of 16 requests in the queues (6.1).
+Renewed by: make selftest, and blklab explain RUN --prove.
+Miss: iodepth is named where something behind the queue limits. False alarm: a depth that limits is called not known."""
 THINKING = 0.5
 """A role that pauses for so much of the window would be faster without its thinktime than without its I/O.
 Renewed by: make selftest, and blklab explain RUN --prove.

@@ -11,7 +11,7 @@ from harness.limits.limits import arm_bound, shares_of_bound
 from harness.noise import Rule
 from harness.scenario.model import Operand, Ratio, Scenario, Status
 from harness.scenario.ratio import BASELINE, BOUND, NUMBER
-from harness.scenario.registry import IOPS, Rate, figure_of
+from harness.scenario.registry import IOPS, TOTAL_IOS, Rate, figure_of
 
 Cells = Mapping[tuple[str, int], CellResult]
 
@@ -128,6 +128,9 @@ def above_bound(ratio: Ratio, ensemble: Ensemble, evidence: Evidence) -> str:
         return ""
     arm, window = evidence.scenario.arms[right.arm], evidence.scenario.loads[load]
     figures = evidence.cells[right.arm, seed].figures
+    # One of its I/Os may have been served before the window.
+    if highest * (1 - 1 / max(1.0, figures.get((load, role, TOTAL_IOS), math.inf))) <= fitted.ABOVE_BOUND:
+        return ""
     moved = {each: figures.get((load, each, IOPS), 0.0) * other.bs for each, other in window.roles.items()}
     figure = highest * arm_bound(arm, window, role, metric)
     moved[role] = figure * (window.roles[role].bs if rate is Rate.REQUESTS else 1)

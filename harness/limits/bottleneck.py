@@ -14,7 +14,7 @@ from harness import fitted
 from harness.figures.samples import LoadUse, mean_use
 from harness.limits.elements import elements, narrowest
 from harness.limits.limits import shares_of_bound
-from harness.limits.queues import QUEUES, Element, ElementKind
+from harness.limits.queues import QUEUES, SYNCS, Element, ElementKind
 from harness.scenario.model import Arm, Load
 from lab.base.errors import Misuse
 from lab.topology.limits import refusals
@@ -92,6 +92,7 @@ def bottleneck(arm: Arm, load: Load, uses: Sequence[LoadUse], bw: Mapping[str, f
     ``bw`` is the mean of what each role moved, in bytes per second.
     """
     use = mean_use(uses)
+    synced = any(not SYNCS.isdisjoint(role.options) for role in load.roles.values())
 
     def of(role: str, name: str, reached: float | None) -> Bottleneck:
         every = elements(arm, load, use, bw, role)
@@ -101,6 +102,12 @@ def bottleneck(arm: Arm, load: Load, uses: Sequence[LoadUse], bw: Mapping[str, f
             # Whose requests a LUN holds is not known. A role at its bound, with nothing full, has its own depth there.
             binding = replace(ordered[-1], share=reached, figure=f"{100 * reached:.0f} % of its bound")
             ordered[-1] = binding
+        elif binding and binding is ordered[-1] and reached is not None and reached < fitted.DELIVERED and not synced:
+            # Little's law: fewer are at the disks than the queues hold.
+            says = f"{100 * binding.share:.0f} % of it in the queues, {100 * reached:.0f} % of the bound"
+            served = reached >= fitted.SERVED
+            ordered[-1] = replace(binding, binds=served, counted=served, figure=says)
+            binding = ordered[-1] if served else None
         return Bottleneck(arm.name, name, binding, tuple(ordered), reached)
 
     alike, reached, shares = None, None, dict[str, float | None](dict.fromkeys(load.roles))

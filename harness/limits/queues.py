@@ -211,11 +211,15 @@ def _makes_requests(role: Role, stack: Stack) -> bool:
     return stack.kind in OWN_REQUESTS and stack.kind is not StackKind.FILESYSTEM
 
 
+SYNCS = frozenset({"fsync", "fdatasync", "sync"})
+"""Options of a role whose flushes take time at the disks, and are no I/Os of a bound."""
+
+
 def latency(topology: Topology, way: Way, on_luns: Sequence[Role], use: LoadUse, iops: float) -> Iterator[Element]:
     """Where requests pass one at a time (roles of depth 1, a lock of a file): what they wait for, by share of time."""
     depth = sum(role.depth for role in way.roles)
     names = tuple(dict.fromkeys(role.name.partition(".")[0] for role in way.roles))
-    waiting = all(role.direct or {"fsync", "fdatasync", "sync"} & role.options.keys() for role in way.roles)
+    waiting = all(role.direct or SYNCS & role.options.keys() for role in way.roles)
     one_by_one = all(use.luns[lun].share_at(2) <= 1 - fitted.SATURATED for lun in way.luns)
     locked = one_by_one and all(topology.is_filesystem(role.disk) for role in way.roles)
     single = all(role.iodepth == 1 for role in way.roles)

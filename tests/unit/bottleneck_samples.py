@@ -9,7 +9,7 @@ from harness.figures.disks import DiskTime
 from harness.figures.samples import Held, LoadUse
 from harness.limits.bottleneck import Bottleneck, bottleneck
 from harness.scenario.load import read_scenario
-from harness.scenario.model import Scenario
+from harness.scenario.model import Arm, Load, Scenario
 
 
 def scenario(name: str) -> Scenario:
@@ -56,4 +56,13 @@ USES: Mapping[tuple[str, str], LoadUse] = {
 def named(name: str, key: str, seen: LoadUse | None = None) -> Bottleneck:
     of = scenario(name)
     arm, _, load = key.partition(".")
-    return bottleneck(of.arms[arm], of.loads[load], [seen or USES[name, key]], dict.fromkeys(of.loads[load].roles, 1e6))
+    seen = seen or USES[name, key]
+    return bottleneck(of.arms[arm], of.loads[load], [seen], moved(of.arms[arm], of.loads[load], seen))
+
+
+def moved(arm: Arm, load: Load, seen: LoadUse) -> dict[str, float]:
+    """Bytes a second of the only role: by Little's law of what LUNs hold over the service time, 1 MB without one."""
+    (role,) = load.roles.values()
+    (service,) = {arm.topology.disks[disk].service for lun in seen.luns for disk in arm.topology.luns[lun].disks}
+    rate = sum(held.mean for held in seen.luns.values()) * 1e9 / service * role.bs if service else 1e6
+    return {role.name: rate}

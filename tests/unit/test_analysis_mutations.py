@@ -113,7 +113,9 @@ def test_a_depth_that_nothing_waits_for_does_not_bind() -> None:
     host = replace(arm.topology.hbas["loop"], can_queue=128, cmd_per_lun=128)
     full = replace(TWO, luns={"serial-1": held(64), "serial-8": held(64)}, hosts={"loop": held(128)})
     arm = replace(arm, topology=replace(arm.topology, hbas={"loop": host}))
-    assert bottleneck(arm, of, [full], {"hog": 4096, "victim": 4096}).label == "role.hog, victim.iodepth"
+    # Their token buckets give 250 and 2,000 I/Os a second.
+    moved = {"hog": 150 * 4096, "victim": 1200 * 4096}
+    assert bottleneck(arm, of, [full], moved).label == "role.hog, victim.iodepth"
 
 
 def test_a_pace_limits_the_load_where_each_disk_of_each_role_keeps_it() -> None:

@@ -2,6 +2,7 @@
 """What limits roles that share disks, tags and elevators: queues of their own, limits of cgroups, turns of bfq."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,22 @@ from harness.scenario.model import Role
 from lab.topology.model import Link
 from tests.unit.bottleneck_samples import disks, each, held, named, scenario, use
 from tests.unit.test_bottleneck import TWO, bucket_load
+
+MIXED = """\
+scenario: mixed
+title: A mix
+schema: 1
+queue: {scheduler: none}
+topology:
+  memory: 512M
+  hbas: {h: {driver: tcm_loop, can_queue: 64}}
+  disks: {d0: {size: 1G, service: 2ms}}
+  luns: {d0: {hba: h, disks: [d0]}}
+window: {ramp: 500ms, runtime: 2s}
+arms: {plain: {}}
+loads:
+  mix: {a: {disk: d0, rw: randrw, rwmixread: 70, bs: 4k, iodepth: 16}}
+"""
 
 
 @pytest.mark.parametrize(("held_each", "label", "reached"), [(32, NOTHING, 0.5), (63, "hba.port0.can_queue", 63 / 64)])
@@ -242,6 +259,30 @@ def test_a_mix_that_paces_itself_has_the_rate_of_each_direction(options: dict[st
     found = bottleneck(arm, load, [idle], dict.fromkeys(load.roles, pace * bs))
     assert found.binding is not None and found.label == "role.hog, victim.pace"
     assert found.figure.startswith("100 % of the pace that rate, rate_iops or thinktime set")
+
+
+@pytest.mark.parametrize(
+    ("iops", "label"), [(1808, UNCOUNTED), (3999, UNCOUNTED), (4001, "role.a.iodepth"), (7200, "role.a.iodepth")]
+)
+def test_requests_that_wait_behind_the_queues_are_not_at_the_devices(iops: float, label: str, tmp_path: Path) -> None:
+    """16 in flight of 2 ms are 8,000 I/Os a second. 1,808 of them are 3.6 at the disk, whatever the queue of the LUN
+    holds: so it was on 6.1 while a null_blk below tcm_loop throttled writes. From half of the bound on LIO may be why.
+    """
+    path = tmp_path / "mixed.yaml"
+    path.write_text(MIXED)
+    of = read_scenario(str(path), search=tmp_path)
+    arm, load = of.arms["plain"], of.loads["mix"]
+    seen = LoadUse(0.5, luns={"d0": held(16)}, hosts={"h": held(16)})
+    found = bottleneck(arm, load, [seen], {"a": iops * 4096})
+    assert found.label == label
+    assert ("at the devices" in found.figure) is (iops == 7200)
+    if label == UNCOUNTED:
+        share = f"{100 * iops / 8000:.0f} %"
+        says = f"100 % of it in the queues, {share} of the bound"
+        assert [*sentences([found])] == [f"What limits plain.mix is not known: role.a.iodepth {says}."]
+    # What a flush takes at the disk is in no bound.
+    synced = replace(load, roles={"a": replace(load.roles["a"], options={"fsync": "1"})})
+    assert bottleneck(arm, synced, [seen], {"a": iops * 4096}).label == "role.a.iodepth"
 
 
 def test_no_element_is_fuller_than_full() -> None:

@@ -57,12 +57,13 @@ def test_requests_of_an_array_are_counted_where_it_hands_them_on() -> None:
     mirror = Stack("md", StackKind.MD, ("d0", "d1"), level="raid1")
     striped = Stack("md", StackKind.MD, ("d0", "d1"), level="raid0", chunk=4096)
     four = use(each(2, 4))
-    assert named_with(arm_over(mirror), load_of(role("md", iodepth=8)), four).figure.startswith("8 of 8 requests")
-    assert named_with(arm_over(striped), load_of(role("md", iodepth=8)), four).label == "role.job.iodepth"
+    # 8 in flight of 20 ms are 400 a second.
+    assert named_with(arm_over(mirror), load_of(role("md", iodepth=8)), four, 400).figure.startswith("8 of 8 requests")
+    assert named_with(arm_over(striped), load_of(role("md", iodepth=8)), four, 400).label == "role.job.iodepth"
     cut = replace(role("md", iodepth=8), bs=8192)
     assert named_with(arm_over(striped), load_of(cut), four).label == NOTHING
     assert named_with(arm_over(mirror), load_of(role("md", "randwrite", 8)), four).label == NOTHING
-    eight = named_with(arm_over(mirror), load_of(role("md", "randwrite", 8)), use(each(2, 8)))
+    eight = named_with(arm_over(mirror), load_of(role("md", "randwrite", 8)), use(each(2, 8)), 400)
     assert eight.figure.startswith("8 of 8 requests at the devices")
     assert named_with(arm_over(striped), load_of(role("md", "randwrite", 8)), use(each(2, 8))).label == NOTHING
     read = replace(use({"d0": 1, "d1": 0}), luns={"d0": LOW, "d1": held(0)})

@@ -24,6 +24,7 @@ from harness.judge.cells import CellResult, result_of_boot
 from harness.judge.verdict import judge, verdict_document
 from harness.limits.bottleneck import NOTHING, Bottleneck, bottleneck, changes
 from harness.limits.limits import allowed, shares_of_bound
+from harness.report.terminal.bottleneck import sentences
 from harness.scenario.model import Load, Scenario, Status
 from lab.base.errors import Misuse
 from lab.base.record import BootRecord, Outcome
@@ -81,12 +82,32 @@ def test_transfers_from_other_nodes_are_figures_of_a_guest_that_has_them() -> No
     assert 0 < counts[2] < counts[4] == cell.figures[moved]
 
 
-def explained(of: Recorded) -> Iterator[Bottleneck]:
+def explained(of: Recorded, served: float = 1.0) -> Iterator[Bottleneck]:
+    """``served`` is the part of the recorded throughput that roles have."""
     for cell in of.cells:
         arm = of.scenario.arms[cell.arm]
         for load in of.scenario.loads.values():
-            moved = {role: cell.figures[load.name, role, "bw"] for role in load.roles}
+            moved = {role: served * cell.figures[load.name, role, "bw"] for role in load.roles}
             yield bottleneck(arm, load, [read_use(LoadFiles(of.files[cell.arm], arm.topology, load))], moved)
+
+
+@pytest.mark.parametrize("served", [1.0, 0.8, 0.4, 0.1])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_sentence_has_more_requests_at_the_devices_than_littles_law(name: str, served: float) -> None:
+    """As recorded, those are the rate times fio's latency, within a tenth; with the same queues and a part of the
+    throughput the rest waits elsewhere.
+    """
+    of, said = recorded(name), 0
+    for named in explained(of, served):
+        figures = next(cell.figures for cell in of.cells if cell.arm == named.arm)
+        for text in sentences([named]):
+            if match := re.search(r"iodepth limits .*: ([0-9.]+) of ([0-9]+) requests at the devices", text):
+                roles = of.scenario.loads[named.load].roles
+                rates = {role: served * figures[named.load, role, "iops"] for role in roles}
+                in_flight = sum(rate * figures[named.load, role, "lat.mean"] / 1e9 for role, rate in rates.items())
+                assert abs(in_flight - float(match[1])) <= 0.1 * int(match[2]), text
+                said += 1
+    assert said == (name.startswith("null-shared-tags") and served == 1.0)
 
 
 def test_flushes_are_skipped_where_the_kernel_does_not_count_them() -> None:

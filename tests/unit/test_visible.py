@@ -344,6 +344,14 @@ def test_few_ios_on_both_sides_and_at_modelled_disks() -> None:
     assert decided(at_least, "members.bw", {**seven, "members.requests": 24.0})[0] is Status.DONE
 
 
+def test_a_rate_of_few_ios_above_its_bound_is_no_fault_of_the_model() -> None:
+    """One of 8 I/Os may have been served before the window, one of 100 explains 1 %: bound 16,000 a second."""
+    bound = "bound.none.solo.fast.iops"
+    for count, status in ((8.0, Status.DONE), (100.0, Status.ERROR)):
+        figures = {"iops": 1.049 * 16_000, "total_ios": count}
+        assert decided(Bound("0.98 .. 1.1", 0.98, 1.1), "iops", figures, right=bound)[0] is status
+
+
 def test_the_fewest_ios_are_in_every_report() -> None:
     assert unseen(
         scenario(), [windowed({"total_ios": 7.0}), windowed({"total_ios": 3.0}), windowed({"total_ios": 20.0})]
