@@ -260,7 +260,8 @@ class Drafter:
         if keys[0] == "topology" and self._source.file:
             mark = node_at(self._source.file, keys[1:]).mark
             return replace(problem, path=mark.path, line=mark.line, column=mark.column)
-        job = next((job.source for job in self._jobs if job.role in keys[2:3]), self._jobs[0].source)
+        roles = {name.removeprefix(_SOLO) for name in keys[1:3]}
+        job = next((job.source for job in self._jobs if job.role in roles), self._jobs[0].source)
         option = job.options.get("filename" if keys[-1] in ("disk", "files") else keys[-1], job)
         what = "" if keys[0] == "loads" else f"the draft's {'.'.join(keys)}: "
         return replace(problem, path=job.path, line=option.line, column=1, message=what + problem.message)

@@ -110,7 +110,8 @@ def read_jobs(path: Path, variables: Mapping[str, str] | None = None) -> tuple[F
     if not jobs and not reader.problems:
         lacks = "no job: the file has no section besides global", "add [job]"
         if reader.is_script:
-            lacks = "a shell script without a fio command that names a job", "write fio --name=job ... in a line"
+            remedy = "write fio --name=job ... in a line, or draft the job file that it uses"
+            lacks = "a shell script without a fio command that names a job", remedy
         reader.problems.append(Problem(str(path), 1, 1, *lacks))
     if reader.problems:
         raise InputErrors(reader.problems)

@@ -63,7 +63,8 @@ def allowed(topology: Topology, load: Load, queue: Mapping[str, str] | None = No
     """
     roles = tuple(load.apart().roles.values())
     plan = LoadPlan(topology, roles, queue or {})
-    filled = fill([plan.flow(role) for role in roles])
+    # Each job is a stream of its own: four of a role have four parts where another role's one has one.
+    filled = fill([replace(flow, pace=flow.pace * role.numjobs) for role in roles for flow in [plan.flow(role)]])
     rates = {role.name: sum(filled.rates[part.name] for part in role.apart()) for role in load.roles.values()}
     return Allowed(rates, tuple(_limits(plan, filled)))
 

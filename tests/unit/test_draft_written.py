@@ -181,6 +181,8 @@ def test_mistakes_have_the_places_of_the_authors_files(tmp_path: Path, capsys: p
     for line in ("4:1: bs: 1000 is not", "6:1: iodepth: expected an integer", "8:1: prio: expected an integer"):
         assert f"job.fio:{line}" in said
     assert said.count("bs: 1000 is not") == 1
+    large = "[a]\ndirect=1\nrw=randread\n[b]\ndirect=1\nbs=256m\nioengine=libaio\niodepth=4\nrw=read\n"
+    assert "job.fio:4:1: load solo-b: arm base has memory 512M" in refused(large, tmp_path, capsys)
     draft(written("[a]\ndirect=1\nrw=randread\nsize=99999999g\n", tmp_path), tmp_path)
     assert "job.fio:1: its size exceeds d0: it uses all of d0" in capsys.readouterr().err
 

@@ -10,9 +10,10 @@ import pytest
 from harness.figures.boot import MeasurementError
 from harness.figures.fio import read_fio
 from harness.intake.scaling import expected_rates
-from harness.limits.limits import arm_bound
+from harness.limits.limits import allowed, arm_bound
 from harness.scenario.fio import job_file
 from harness.scenario.model import Arm
+from lab.topology.model import Disk, Driver, Hba, Lun
 from tests.unit.test_figures_fio import altered, recorded
 from tests.unit.test_workload_fio import TOPOLOGY, VICTIM, sections, window
 
@@ -36,6 +37,18 @@ def test_the_bound_and_the_pace_of_a_role_are_those_of_all_of_its_jobs() -> None
     assert arm_bound(arm, window(four), "victim", "lat.mean") == pytest.approx(1000)
     paced = replace(four, options={"rate_iops": "100"})
     assert expected_rates(arm, window(paced)) == {"victim": 400 * 4096}
+
+
+def test_jobs_of_roles_that_share_a_disk_have_equal_parts() -> None:
+    """One request of 4 KiB in 4 ms is 250 a second: three jobs have 3/4 of them, one has 1/4."""
+    disk = Disk("a", 1 << 30, rate=1_024_000)
+    topology = replace(
+        TOPOLOGY, disks={"a": disk}, luns={"a": Lun("a", "h", ("a",))}, hbas={"h": Hba("h", Driver.TCMU, 64, 64)}
+    )
+    three = replace(VICTIM, name="three", disks=("a",), numjobs=3)
+    one = replace(VICTIM, name="one", disks=("a",))
+    rates = allowed(topology, window(three, one)).rates
+    assert {name: rate / 4096 for name, rate in rates.items()} == pytest.approx({"three": 187.5, "one": 62.5})
 
 
 def test_jobs_of_one_role_are_summed_and_the_slowest_and_the_fastest_are_told() -> None:
