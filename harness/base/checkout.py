@@ -14,3 +14,9 @@ PAGES = CHECKOUT / "docs" / "results"
 def results_root(chosen: str | None) -> Path:
     """The folder of all runs: the chosen one, else $BLKLAB_RESULTS, else results/ of the checkout."""
     return Path(chosen or os.environ.get("BLKLAB_RESULTS") or CHECKOUT / "results")
+
+
+def of_results(text: str) -> Path:
+    """The path; one below ``results/`` that the current folder does not have is in the folder of all runs."""
+    path = Path(text)
+    return path if path.exists() or path.parts[:1] != ("results",) else results_root(None).joinpath(*path.parts[1:])

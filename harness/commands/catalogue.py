@@ -15,6 +15,7 @@ from harness.commands.options import ARMS, tell
 from harness.commands.parser import PROGRAM, Command, OneOf, build_parser, flag, option
 from harness.limits.entries import load_scenario
 from harness.record.store import LATEST
+from harness.report.terminal.printing import console_of, plain_table, print_wide
 from harness.report.terminal.scenario import describe_scenario, steps_of
 from harness.report.topology import describe_topology
 from harness.scenario.load import find_scenario, find_scenarios, shipped_names
@@ -117,7 +118,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 def _list(*, topologies: bool, kernels: bool) -> int:
     titles, code = {}, EXIT_PASS
     if kernels:
-        print(_kernel_table(offers(Cache.default(), tell)), end="")
+        _print_kernels(offers(Cache.default(), tell))
     elif topologies:
         titles = {topology.name: topology.title for topology in catalogue()}
     else:
@@ -131,13 +132,11 @@ def _list(*, topologies: bool, kernels: bool) -> int:
     return code
 
 
-def _kernel_table(listed: Sequence[Offer]) -> str:
-    """A line for each version."""
-    heads = ("series", "version", "suite", "cached")
-    rows = [(offer.series, offer.version, offer.suite, "yes" if offer.cached else "no") for offer in listed]
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    lines = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)) for row in (heads, *rows))
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+def _print_kernels(listed: Sequence[Offer]) -> None:
+    table = plain_table("series", "version", "suite", "cached")
+    for offer in listed:
+        table.add_row(offer.series, offer.version, offer.suite, "yes" if offer.cached else "no")
+    print_wide(console_of(), table)
 
 
 def _print_titles(titles: Mapping[str, str]) -> None:

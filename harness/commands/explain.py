@@ -23,7 +23,7 @@ from harness.profile.report import differential_lines, function_lines, most_expe
 from harness.record.index import pairs, side
 from harness.record.judging import Unexplained, explain_run
 from harness.record.store import RunFolder, Store, load_run
-from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, proof_table, sentences
+from harness.report.terminal.bottleneck import bottleneck_rows, proof_sentence, proof_table, sentences
 from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench, turns_of_host
 from harness.sharing import report as sharing
@@ -51,7 +51,7 @@ def _explain(*, run: Path, prove: str | None, seeds: int, jobs: int) -> int:
     if prove is not None:
         return _prove(console, folder, _named(bottlenecks, prove), seeds, jobs)
     console.print(f"{folder.facts.scenario} on Linux {folder.facts.kernel.release}\n")
-    console.print(bottleneck_table(bottlenecks))
+    console.print(bottleneck_rows(bottlenecks))
     console.print()
     for sentence in sentences(bottlenecks):
         console.print(sentence)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from harness.base.checkout import of_results
 from harness.base.files import write_atomic
 from harness.commands.parser import Argument, flag, option
 from harness.scenario.registry import GUEST, OF_ROLES, ROLE, figure_of
@@ -49,7 +50,7 @@ SCENARIO = option("scenario", help="a name from blklab list, or the path of a sc
 SOME_SCENARIOS = option(
     "scenarios", nargs="*", metavar="SCENARIO", help="only these (default: all of the virtual clock)"
 )
-RUN = option("run", type=Path, help="a run folder, such as results/shared-queue/latest")
+RUN = option("run", type=of_results, help="a run folder, such as results/shared-queue/latest")
 RESULTS = option("--results", metavar="DIR", help="folder of the runs (default: results/ of the checkout)")
 ARMS = option("--arm", action="append", default=[], dest="arms", metavar="NAME", help="only this arm (may be repeated)")
 JOBS = option("--jobs", type=number(1), default=0, metavar="N", help="boots at the same time (default: one per core)")

@@ -139,7 +139,8 @@ class Parser(argparse.ArgumentParser):
 
     def _get_value(self, action: argparse.Action, text: str) -> Any:
         """An empty value is mostly an unset variable of a shell, which must not select a default."""
-        if not text.strip() and text not in (action.default, action.const):
+        # A shell completes the empty word, too; the words of a command are looked at by its own parser.
+        if not text.strip() and text not in (action.default, action.const) and action.dest not in ("word", "words"):
             raise argparse.ArgumentError(action, "expected a value, got an empty one; leave it out for its default")
         return super()._get_value(action, text)
 

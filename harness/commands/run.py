@@ -133,7 +133,7 @@ def _failed(results: str | None, kernel: str) -> dict[str, str]:
 
 
 def _check(scenarios: Sequence[Scenario], *, verify: bool, base: str | None, mail: Path | None) -> None:
-    """Raises Misuse for options that do not go with the scenarios."""
+    """Raises Misuse for options that do not go with the scenarios; tells which of them boot more."""
     for scenario in scenarios:
         check_repeats(scenario, verify=verify)
     if mail and (not base or len(scenarios) > 1):
@@ -142,6 +142,8 @@ def _check(scenarios: Sequence[Scenario], *, verify: bool, base: str | None, mai
         raise Misuse(
             "--mail names functions by instructions, which the wall clock does not count", remedy="omit --mail"
         )
+    if mail:
+        tell("--mail: each of both kernels boots once more and is profiled, where figures differ")
 
 
 def _estimate(scenario: Scenario, spec: str, seeds: int | None, arms: tuple[str, ...], verify: bool) -> Estimate:

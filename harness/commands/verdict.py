@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.base.checkout import results_root
+from harness.base.checkout import of_results, results_root
 from harness.base.files import write_atomic
 from harness.commands.options import RUN, tell
 from harness.commands.parser import REPORT_FILE, RUN_FILE, Argument, Command, OneOf, flag, option
@@ -168,7 +168,7 @@ COMMANDS = {
             option(
                 "folder",
                 nargs="?",
-                type=Path,
+                type=of_results,
                 help="a run (results/NAME/latest), a matrix (results/matrix/latest), a scenario's runs (results/NAME)"
                 " or a results folder (default: results/)",
             ),

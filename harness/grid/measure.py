@@ -22,6 +22,7 @@ from harness.base.files import copy_atomic, held, held_one, writing
 from harness.grid.lines import GridRow
 from harness.judge.cells import WORST_FIRST
 from harness.judge.verdict import Verdict
+from harness.limits.cost import boot_seconds
 from harness.record.grid import (
     FOLDER,
     Grid,
@@ -35,11 +36,12 @@ from harness.record.grid import (
 )
 from harness.record.judging import Altered, Run, judge_run
 from harness.record.store import KernelFacts, RunFolder, Store, load_run
-from harness.report.claims import claim_text
+from harness.report.claims import claim_text, headline
 from harness.run.bench import Bench
 from harness.run.boots import Stopped
 from harness.run.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell
 from harness.run.plan import Request, run_command
+from harness.scenario.load import ref_of
 from harness.scenario.model import Scenario, Status
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_LAB_BROKEN, BlklabError, CannotJudge, KernelFailed, LabBroken, Misuse
@@ -116,7 +118,7 @@ def dealt(cells: Sequence[GridCell], shards: int) -> tuple[GridCell, ...]:
 def judged(cell: GridCell, run: Run, seconds: float = 0.0) -> GridCell:
     """The cell as the run decides it."""
     verdict = run.verdict
-    reason = "" if verdict.status is Status.PASS else next(_reasons(verdict), "")
+    reason = "" if verdict.status is Status.PASS else next(_reasons(verdict), headline(verdict))
     decided = replace(cell, status=verdict.status, exit_code=verdict.exit_code, reason=reason)
     return replace(decided, run=run.path, seconds=seconds, result=run)
 
@@ -142,7 +144,7 @@ def _reasons(verdict: Verdict) -> Iterator[str]:
             yield f"{claim.that}: {claim_text(claim).result}"
     for control in verdict.controls:
         if control.judgement is not None and control.judgement.status is verdict.status:
-            yield f"{control.that}: {control.judgement.reason}"
+            yield f"{control.that}: {claim_text(control).result}"
 
 
 class Extends(Protocol):
@@ -168,7 +170,7 @@ class Sweeper:
         cell, spec = row.cells[place], row.cells[place].kernel.spec
         try:
             kernel = self.resolve(spec)
-            command = run_command(row.scenario.name, spec, self.seeds, self.arms)
+            command = run_command(ref_of(row.scenario), spec, self.seeds, self.arms)
             run = self.bench.measure(Request(row.scenario, kernel, self.seeds, self.arms, command=command))
         except Misuse:
             raise
@@ -218,7 +220,8 @@ class _Matrix:
     def decide(self, folder: GridFolder) -> GridFolder:
         record = replace(folder.grid, cells=tuple(cell.undecided() for cell in folder.grid.cells))
         own = record.own
-        cells = tuple((cell.scenario, cell.kernel.release or cell.kernel.spec, cell.boots) for cell in own)
+        seconds = {scenario.name: boot_seconds(scenario) for scenario in self.plan.scenarios}
+        cells = tuple((c.scenario, c.kernel.release or c.kernel.spec, (c.boots, seconds[c.scenario])) for c in own)
         at_once = (self.bench.cluster or self.bench.turns).lanes.at_once
         self.listener(MatrixStarted(cells, at_once))
         folder = folder.saved(record)
@@ -268,7 +271,7 @@ class _Matrix:
             self.listener(OfCell(number, event))
 
         started = time.monotonic()
-        command = run_command(scenario.name, kernel.spec, self.plan.seeds)
+        command = run_command(ref_of(scenario), kernel.spec, self.plan.seeds)
         bench = self.bench.ranked(number, lambda: nullcontext(listen))
         run = bench.measure(Request(scenario, kernel, self.plan.seeds, command=command))
         seconds = 0.0 if run.earlier else time.monotonic() - started

@@ -19,7 +19,7 @@ from harness.intake.documents import (
     yaml_text,
 )
 from harness.intake.jobs import DraftJob
-from harness.intake.scaling import demands, expected_rates, factor, not_concluded, waits
+from harness.intake.scaling import cheap, demands, expected_rates, factor, not_concluded, waits
 from harness.intake.snapshot import slug
 from harness.judge.visible import unseen
 from harness.limits.entries import load_scenario
@@ -374,15 +374,18 @@ class Expected:
 
 
 def _window(scenario: Scenario, load: Load) -> Document:
-    """Long enough for the slowest role that waits for a disk to do enough I/Os, also on slower disks."""
+    """Long enough for the slowest role that waits for a disk to do enough I/Os, also on slower disks; as long as the
+    jobs on the machine where that takes a boot little."""
     slowest = [
         min((rates[name] / role.bs for name, role in load.roles.items() if waits(role)), default=inf)
         for rates in (expected_rates(scenario.arms[arm], load) for arm in (_BASE, _SLOWER))
     ]
-    runtime = min(_LONGEST, max(_SHORTEST, ceil(_FEWEST / slowest[0]), ceil(_FEWEST_SLOWER / slowest[1])))
-    ramp = max(1, min(runtime, ceil(_RAMP_REQUESTS / slowest[0])))
     late = max(role.startdelay for role in load.roles.values())
-    return {"ramp": f"{ramp + ceil(late / _SECOND)}s", "runtime": f"{runtime}s"}
+    published = load.published * scenario.arms[_BASE].topology.scale / _SECOND
+    little = int(min(published, cheap(scenario, _BASE, load)))
+    least = max(_SHORTEST, ceil(_FEWEST / slowest[0]), ceil(_FEWEST_SLOWER / slowest[1]))
+    ramp = max(1, min(least, ceil(_RAMP_REQUESTS / slowest[0])))
+    return {"ramp": f"{ramp + ceil(late / _SECOND)}s", "runtime": f"{min(_LONGEST, max(least, little))}s"}
 
 
 def _published(jobs: Sequence[DraftJob]) -> Document:

@@ -6,13 +6,15 @@ from dataclasses import replace
 from math import ceil
 
 from harness import fitted
-from harness.limits.cost import cpu_seconds
+from harness.limits.cost import HOST, costs, cpu_seconds
 from harness.limits.limits import allowed
-from harness.scenario.model import Arm, Load, Role
+from harness.scenario.model import Arm, Load, Role, Scenario
 from lab.base.units import show_time
 from lab.topology.limits import crossings
 from lab.topology.model import Topology
 
+_LITTLE = 12.0
+"""Host seconds of a boot for a load, on an idle host, that are worth a window as long as the job's."""
 _MARGIN = 0.5
 """Part of the time that the idle guard leaves to the CPU which a draft plans to use."""
 
@@ -43,6 +45,12 @@ def expected_rates(arm: Arm, load: Load) -> dict[str, float]:
     waiting = {name: replace(role, direct=role.direct or waits(role)) for name, role in load.roles.items()}
     rates = allowed(arm.topology, replace(load, roles=waiting), arm.queue).rates
     return {name: min(rates[name], role.jobs * role.pace * role.bs) for name, role in load.roles.items()}
+
+
+def cheap(scenario: Scenario, arm: str, load: Load) -> float:
+    """Seconds of a window that a boot spends little of the host's time on."""
+    cost = next(cost for cost in costs(scenario, (arm,)) if cost.load == load.name)
+    return _LITTLE * cost.window / (cost.seconds - cost.steps * HOST)
 
 
 def waits(role: Role) -> bool:

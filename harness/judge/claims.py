@@ -33,7 +33,7 @@ XFAIL, XPASS = "XFAIL", "XPASS"
 FAR_OFF = 0.2
 """A reproduced ratio that is off the report's figure by more than this share is marked, and needs a reason."""
 AS_IT_MUST = "negative control: fails, as it must"
-HELD = "negative control: held, but must fail: this ratio does not show the fault"
+HELD = "negative control: did not fail: this ratio does not show the fault"
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release:
         sentence = f"{_expectation(known, judgement.status)}{measured_cause}" or sentence
     else:
         known = None
-    layout = near_bound(claim.ratio, claim.expect, judgement, evidence)
+    layout = "" if claim.draft else near_bound(claim.ratio, claim.expect, judgement, evidence)
     return ClaimVerdict(claim, judgement, sentence, not claim.decides, known, diagnosed, named, claim.draft, layout)
 
 
@@ -293,8 +293,9 @@ def _hung(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> bool:
 
 
 def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence[int]) -> Judgement:
-    """PASS when the bound holds under every seed, FAIL when under none, DONE when they disagree.
+    """PASS when the bound holds under every seed, FAIL when under none, DONE when they disagree or nothing shows it.
 
+    A draft decides nothing: what it cannot show is the reason beside its figure.
     On the wall clock the rule decides by the interval of the true ratio instead.
     """
     try:
@@ -302,15 +303,16 @@ def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence
     except Unavailable as lacking:
         return Judgement(lacking.status, None, lacking.reason)
     wrong = above_bound(ratio, ensemble, evidence)
-    if wrong or (hidden := cannot_show(ratio, evidence, seeds, expect)):
+    hidden = cannot_show(ratio, evidence, seeds, expect)
+    if wrong or (hidden and not evidence.scenario.is_draft):
         return Judgement(Status.ERROR if wrong else Status.DONE, ensemble, wrong or hidden)
     if evidence.rule is not None:
         return _under_noise(evidence.rule, ensemble, expect, _scatter(ratio, evidence, ensemble))
     holding = ensemble.holding(expect)
     if len(holding) == len(seeds):
-        return Judgement(Status.PASS, ensemble)
+        return Judgement(Status.PASS, ensemble, hidden)
     if not holding:
-        return Judgement(Status.FAIL, ensemble)
+        return Judgement(Status.FAIL, ensemble, hidden)
     named = ", ".join(str(seed) for seed in holding)
     return Judgement(
         Status.DONE, ensemble, f"inconclusive: the bound lies inside the ensemble (it holds under seed {named} only)"

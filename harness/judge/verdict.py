@@ -122,8 +122,10 @@ def judge(
     if claims and all(claim.draft or (claim.judgement.status is Status.SKIP and claim.optional) for claim in claims):
         required.append(Status.DONE)
     every = (*cells, *(base or ()))
-    only_measured = not claims and not controls and any(cell.status is not Status.SKIP for cell in cells)
-    if not claims and not controls and not only_measured:
+    silent = not claims and not controls
+    measured = any(cell.status is not Status.SKIP for cell in cells)
+    only_measured = measured and (silent or scenario.is_draft)
+    if silent and not measured:
         required.append(Status.SKIP)
     status = roll_up((cell.status for cell in every), required)
     return Verdict(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 
+from harness.base.checkout import of_results
 from harness.base.files import read_json, write_json
 from harness.judge.cells import CellResult
 from harness.record.grid import load_grid
@@ -133,7 +134,7 @@ def side(named: str, root: Path) -> tuple[IndexedRun, ...]:
 
     It is a folder, or a kernel (spec, release or series) measured below ``root``. Raises Misuse when it is neither.
     """
-    path = Path(named)
+    path = of_results(named)
     runs = tuple(_of_folder(real(path)) if path.is_dir() else _of_kernel(named, real(root)))
     if not runs:
         raise Misuse(

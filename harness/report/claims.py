@@ -25,7 +25,7 @@ CONTROL = "negative control: "
 class ClaimText:
     """A claim or a negative control in words.
 
-    ``state`` is what it does and ``must`` what it must do: ``holds`` and ``hold``, or a status and ``hold``.
+    ``state`` is ``ok``, ``draft`` or a status, ``must`` what it must do: ``hold`` or ``fail``.
     ``figure`` is the median, on the wall clock the centre of the interval; it is empty for what was not run.
     ``value`` has the range too. ``reason`` rests on figures, on a known failure or on what is missing, ``meaning`` is
     the scenario's sentence, ``margin`` says why another layout of the same code may decide it otherwise; each may be
@@ -58,12 +58,18 @@ class ClaimText:
         return f"{prefix}{self.value}: {self.entry.ratio}"
 
     @property
+    def says(self) -> str:
+        """What was measured as part of a sentence; with the bound where it is not what it must be."""
+        ends = {("ok", "hold"): "", ("ok", "fail"): ", as it must", ("draft", "hold"): ""}
+        return f"{self.entry.that}: {self.figure}{ends.get((self.state, self.must), f', {self.bound}')}"
+
+    @property
     def wish(self) -> str:
         return EXPECTED if self.must == "hold" else MUST_BE
 
     @property
     def explanation(self) -> str:
-        """Why it is what it is, in all sentences that there are."""
+        """Its meaning, else its reason, and its margin."""
         return ". ".join(filter(None, (self.meaning or self.reason, self.margin)))
 
 
@@ -73,7 +79,9 @@ EXPECTED, MUST_BE = "expected", "must be"
 
 def claim_text(entry: EntryVerdict) -> ClaimText:
     judgement, must = entry.judgement, "hold" if isinstance(entry, ClaimVerdict) else "fail"
-    state = f"{must}s" if entry.word == Status.PASS else entry.word
+    state = "ok" if entry.word == Status.PASS else entry.word
+    if isinstance(entry, ClaimVerdict) and entry.draft and entry.word in (Status.PASS, Status.FAIL):
+        state = "draft"
     if judgement is None:
         return ClaimText(entry, state, must, "", NOT_MEASURED, entry.sentence)
     shown = "-"
@@ -140,6 +148,14 @@ _BASE_BOOTS = {
 }
 
 
+def headline(verdict: Verdict) -> str:
+    """The claim that decided, else the first, and the control that did not fail, else the first; else ``reason``."""
+    claims = sorted(verdict.claims, key=lambda claim: (claim.optional, claim.counts_as != verdict.status))
+    controls = sorted(verdict.controls, key=lambda control: not control.held)
+    texts = ([text for text in map(claim_text, each) if text.figure not in ("", "-")] for each in (claims, controls))
+    return "; ".join(text.says for each in texts for text in each[:1]) or reason(verdict)
+
+
 def conclusion(verdict: Verdict) -> str:
     """What decided the status, and the exit code: ``1 of 4 claims failed (exit 1)``."""
     return f"{reason(verdict)} (exit {verdict.exit_code})"
@@ -167,7 +183,7 @@ def reason(verdict: Verdict) -> str:
         else "",
         _count(claims, verdict.status, "claim", _CLAIMS),
         _times(known, XPASS, "held although known to fail") if verdict.status is Status.FAIL else "",
-        f"{plural(held_controls, 'negative control')} held, but must fail"
+        f"{plural(held_controls, 'negative control')} did not fail: no proof that the scenario shows the fault"
         if held_controls and verdict.status is Status.ERROR
         else "",
         _count(statuses, verdict.status, "negative control", _CONTROLS),
@@ -215,9 +231,12 @@ class Surroundings:
     bottlenecks: tuple[Bottleneck, ...] = ()
 
     @property
-    def base(self) -> str:
-        """The kernel of ``baseline.*``; empty without one."""
-        return self.facts.base.release if self.facts.base else ""
+    def kernels(self) -> tuple[str, str]:
+        """The kernel of ``baseline.*`` (empty without one) and that under test, by spec where both have one release."""
+        base, kernel = self.facts.base, self.facts.kernel
+        if base is None:
+            return "", kernel.release
+        return (base.spec, kernel.spec) if base.release == kernel.release else (base.release, kernel.release)
 
     def precision(self, scenario: Scenario) -> Precision:
         """How exactly the BASE kernel and this one can be compared."""
@@ -238,7 +257,7 @@ def method(scenario: Scenario, verdict: Verdict, around: Surroundings) -> Iterat
     yield "kernel", f"{facts.kernel.release} ({facts.kernel.origin})"
     yield "machine", facts.qemu
     for name, text in (
-        ("BASE kernel", around.base),
+        ("BASE kernel", around.kernels[0]),
         ("caution", around.caution),
         ("not visible", unseen(scenario, verdict.cells)),
         ("rule", _rule(facts.rule)),

@@ -10,7 +10,7 @@ from itertools import groupby
 from xml.etree import ElementTree as Xml
 
 from harness.judge.cells import CellResult
-from harness.judge.claims import XFAIL, XPASS, ClaimVerdict, EntryVerdict, Judgement
+from harness.judge.claims import AS_IT_MUST, XFAIL, XPASS, ClaimVerdict, EntryVerdict, Judgement
 from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
 from harness.record.store import RunFacts, RunFolder
@@ -84,7 +84,7 @@ def _entry(entry: EntryVerdict, verdict: Verdict) -> JudgedPart:
         return JudgedPart(CLAIMS, name, entry.word, counts, text.explanation, facts, hung, judgement, known)
     reason = f"{CONTROL}{text.explanation}"
     if judgement.status is Status.PASS:
-        reason = f"{CONTROL}{text.state}, as it must"
+        reason = AS_IT_MUST
         facts = (reason, *facts)
     return JudgedPart(CONTROLS, entry.that, entry.word, True, reason, facts, hung, judgement)
 

@@ -48,9 +48,9 @@ class CellFinished:
 
 @dataclass(frozen=True)
 class MatrixStarted:
-    """``cells``: scenario, kernel and number of boots of each cell to decide; ``at_once`` boots at a time."""
+    """``cells`` to decide: scenario, kernel, number of boots and seconds of each on an idle host at most."""
 
-    cells: tuple[tuple[str, str, int], ...]
+    cells: tuple[tuple[str, str, tuple[int, float]], ...]
     at_once: int
 
 

@@ -67,6 +67,11 @@ def find_scenario(ref: str, *, search: Path = SCENARIOS) -> Path:
     )
 
 
+def ref_of(scenario: Scenario) -> str:
+    """What ``find_scenario`` takes for it: the name of a shipped one, else the path."""
+    return scenario.name if scenario.path.parent == SCENARIOS else strict.shown_path(scenario.path)
+
+
 @dataclass(frozen=True)
 class Refused:
     """What a check of a whole scenario says of entry ``index`` of ``section``, claims or controls."""

@@ -399,6 +399,11 @@ class Scenario:
     def timing(self) -> Timing:
         return TIMINGS[self.clock]
 
+    @property
+    def is_draft(self) -> bool:
+        """Whether no person has set a bound: its claims show what was measured and decide nothing."""
+        return bool(self.claims) and all(claim.draft for claim in self.claims)
+
     @cached_property
     def measured(self) -> str:
         """Identifies what the boots measure: unlike ``digest`` it does not change with bounds."""

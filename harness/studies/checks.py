@@ -16,7 +16,7 @@ from harness.limits.bottleneck import Bottleneck
 from harness.limits.limits import arm_bound
 from harness.record.judging import explain_run
 from harness.record.store import PLAN, RunFacts, RunFolder, Store, load_run
-from harness.report.format import figure, markdown_table
+from harness.report.format import figure, markdown_table, plural
 from harness.run.bench import Bench
 from harness.run.plan import Request
 from harness.scenario.model import Claim, Scenario, Selftest
@@ -98,7 +98,8 @@ def note(root: Path, run: RunFolder) -> str:
         return ""
     drivers = {str(hba.driver) for arm in run.scenario.arms.values() for hba in arm.topology.hbas.values()}
     errors = {name: error for driver, name, error in errors_of(root, run.facts) if driver in drivers}
-    return sentence(errors, run.facts.kernel.spec)
+    modelled = sum(any(each.kind == BOUND for each in claim.ratio.operands) for claim in run.scenario.claims)
+    return sentence(errors, run.facts.kernel.spec, modelled)
 
 
 def errors_of(root: Path, facts: RunFacts) -> Iterator[tuple[str, str, float | str]]:
@@ -124,11 +125,12 @@ def _newest(paths: Sequence[Path], facts: RunFacts) -> RunFolder | None:
     return None
 
 
-def sentence(errors: Mapping[str, float | str], spec: str) -> str:
-    """Whether the models can be trusted on the kernel ``spec``."""
+def sentence(errors: Mapping[str, float | str], spec: str, modelled: int) -> str:
+    """Whether the models can be trusted on the kernel ``spec``; ``modelled`` claims compare with a closed form."""
     command = f"{COMMAND} --kernel {spec}"
     if not errors:
-        return f"not calibrated on this kernel ({command})"
+        matters = f"it matters: a closed form (bound.*) is in {plural(modelled, 'claim')} ({command})"
+        return f"not calibrated on this kernel; {matters if modelled else 'no claim here needs it (none has bound.*)'}"
     off = [
         f'the model "{name}" could not be measured ({error})'
         if isinstance(error, str)

@@ -14,10 +14,10 @@ from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
 from lab.base.units import Tell
 from lab.kernels import store
 from lab.kernels.model import Kernel
-from lab.kernels.release import Release
+from lab.kernels.release import KernelRange, Release
 from lab.packages import sources
 from lab.packages.apt import Archive, Package
-from lab.packages.store import Choose, Pin, read_pins, unpacked
+from lab.packages.store import Choose, Pin, archive_of, read_pins, unpacked
 
 # Series to the suites that carry it: groups in order of preference, the newest within a group wins.
 SERIES: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -30,7 +30,7 @@ SERIES: dict[str, tuple[tuple[str, ...], ...]] = {
 _OTHERS = (("sid",), ("forky",), ("trixie-backports",), ("bookworm-backports",))
 _CODENAMES = {"11": "bullseye", "12": "bookworm", "13": "trixie", "14": "forky"}
 
-_SERIES_FORM = re.compile(r"[0-9]+\.[0-9]+")
+_SERIES_FORM = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
 _VERSION_FORM = re.compile(r"(?:[0-9]+:)?[0-9]+\.[0-9]+\.[0-9]+[A-Za-z0-9.+~]*-[A-Za-z0-9.+~]+")
 _SUITE_FORM = re.compile(r"[a-z]+(?:-[a-z]+)*")
 _IMAGES = r"linux-image-[0-9]+\.[0-9]+\.[0-9]+(?!.*(?:cloud|rt|unsigned|dbg|debug)).*-amd64"
@@ -56,7 +56,7 @@ def fetched(
     """The kernel of the packages that are pinned as ``pin``, or that ``choose`` takes from the ``distribution``."""
 
     def archive() -> Archive:
-        return Archive(cache, sources.DISTRIBUTIONS[distribution](), tell)
+        return archive_of(distribution, cache, tell)
 
     made = unpacked(cache, archive, pin, choose, kind=store.KIND, finish=store_unpacked, refresh=refresh)
     return store.load(made.folder, spec, origin_of(distribution.title(), made.pin))
@@ -84,22 +84,23 @@ def store_unpacked(tree: Path, into: Path, pin: Pin) -> None:
 
 def choice(wanted: str) -> Choose:
     if _SERIES_FORM.fullmatch(wanted):
-        return _newest_in(suites_of(wanted), wanted)
+        return _newest_in(suites_of(Release.parse(wanted).series), wanted)
     if _VERSION_FORM.fullmatch(wanted):
         return _exactly(wanted)
     if _SUITE_FORM.fullmatch(wanted):
         return _newest_in(((wanted,),), "")
     raise Misuse(
         f'"debian:{wanted}" is not a kernel',
-        remedy="give a series (debian:6.1), a package version (debian:6.1.176-1) or a suite (debian:trixie)",
+        remedy="give a series (debian:6.1) or stable release (debian:6.1.176), a package version (debian:6.1.176-1) or"
+        " a suite (debian:trixie)",
     )
 
 
 def _newest_in(groups: Sequence[Sequence[str]], series: str) -> Choose:
-    """The newest kernel of ``series`` (any when empty) in the first group of suites that has one."""
+    """The newest kernel of a series or stable release (any when empty) in the first group of suites that has one."""
+    named = KernelRange(alone=Release.parse(series)) if series else KernelRange()
     return lambda archive: with_parts(
-        archive,
-        newest(archive, groups, f"kernel {series}".strip(), _IMAGES, lambda version: series in ("", version.series)),
+        archive, newest(archive, groups, f"kernel {series}".strip(), _IMAGES, named.has, named=named.alone)
     )
 
 
@@ -122,10 +123,13 @@ def newest(
     what: str,
     pattern: str,
     wanted: Callable[[Release], bool] = lambda _: True,
+    *,
+    named: Release | None = None,
 ) -> Package:
     """The newest of the packages in the first group of suites that has one. Raises CannotJudge, which names ``what``.
 
     Of each group only the suites are asked that the host can reach; all when it can reach none, for the error's sake.
+    For a release ``named`` of a later major version than may follow that of sid, no other group is asked.
     """
     for group in groups:
         suites = [suite for suite in group if archive.distribution.has(suite)] or group
@@ -133,6 +137,9 @@ def newest(
         versions = [(Release.parse(package.version), package) for package in listed]
         if fit := [pair for pair in versions if wanted(pair[0])]:
             return max(fit, key=lambda pair: pair[0])[1]
+        last = max((version for version, _ in versions), default=None)
+        if named and last and group == ("sid",) and named.numbers[:2] > (last.numbers[0] + 1, 0):
+            raise CannotJudge(f"Debian has no {what} yet: the newest of sid is {last}", remedy="choose another kernel")
     every = [suite for group in groups for suite in group]
     raise CannotJudge(
         f"no {what} in Debian's {', '.join(every)}",

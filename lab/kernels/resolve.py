@@ -28,7 +28,8 @@ class Provider(Protocol):
 Refuse = Callable[[str], object]
 """Raises Misuse for words that no kernel has, without fetching anything."""
 FORMS: Mapping[str, str] = {
-    "debian:": "debian:6.1 (a series; also an exact version, debian:6.1.176-1, or a suite, debian:trixie)",
+    "debian:": "debian:6.1 (a series; also a stable release, debian:6.1.176, an exact version, debian:6.1.176-1, or a "
+    "suite, debian:trixie)",
     "ubuntu:": "ubuntu:5.4 (a series; also a release, ubuntu:noble)",
     "distro": "distro (the newest that this host's distribution packages)",
     "path:": "path:DIR (an unpacked package, an installed build, or a built tree; also packages, path:A.rpm,B.rpm, and "

@@ -18,6 +18,8 @@ from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
 from lab.base.reading import read_json
+from lab.base.units import Tell
+from lab.packages import sources
 from lab.packages.apt import BOUND, Archive, Package, gone
 
 _SCHEMA = 1
@@ -106,6 +108,18 @@ def unpacked(
     if pin is None:
         write_pin(cache, chosen)
     return Unpacked(folder, chosen)
+
+
+def archive_of(distribution: str, cache: Cache, tell: Tell) -> Archive:
+    """The archive of a distribution. Ubuntu's keys are those of this host, else those that Debian packages."""
+    try:
+        return Archive(cache, sources.DISTRIBUTIONS[distribution](), tell)
+    except LabBroken:
+        if distribution == "debian":
+            raise
+        choose, name = newest(("trixie", "ubuntu-keyring")), "ubuntu-keyring"
+        folder = unpacked(cache, partial(archive_of, "debian", cache, tell), name, choose).folder
+        return Archive(cache, sources.ubuntu(keyrings=folder / "usr/share/keyrings"), tell)
 
 
 @contextmanager

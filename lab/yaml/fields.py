@@ -267,8 +267,9 @@ class Record:
 
     def _check_keys(self, problems: Problems, label: str, node: Map) -> None:
         unknown = [key for key in node.entries if not self.field(key)]
-        guesses = [closest(key, self.by_name) for key in unknown[:_GUESSED_KEYS]]
-        known = f"known: {names(field.label or field.name for field in (*self.fields, *self.patterns))}"
+        by_label = {field.label or field.name: field for field in (*self.fields, *self.patterns)}
+        guesses = [closest(key, by_label) for key in unknown[:_GUESSED_KEYS]]
+        known = f"known: {names(by_label)}"
         for key, guess in zip_longest(unknown, guesses):
             meant, remedy = f", did you mean {guess}?" if guess else "", known if guess == "" else ""
             problems.add(node.entries[key].key.mark, f"{key}: unknown key{meant}", remedy)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Whole matrices in seconds: each cell is measured once, whatever else fails or is killed."""
 
+import json
 import os
 import re
 import signal
@@ -24,6 +25,11 @@ def test_every_cell_is_measured_and_reported_once(lab: FakeLab) -> None:
     assert "4 cells: 4 PASS; PASS, exit 0" in done.stdout
     assert re.search(r"^t +PASS +PASS *$", done.stdout, re.MULTILINE), done.stdout
     assert "4 of 4 cells" in done.stderr
+    # What a run says to repeat it names the file, for "u" is no name of a shipped scenario.
+    (again,) = {
+        tuple(json.loads((run / "run.json").read_text())["command"][:3]) for run in runs(lab) if "/u/" in str(run)
+    }
+    assert again == ("blklab", "run", str(lab.folder / "u.yaml"))
 
 
 def test_begun_again_it_takes_what_was_measured(lab: FakeLab) -> None:

@@ -24,7 +24,7 @@ from harness.limits.bottleneck import (
     changes,
 )
 from harness.limits.queues import Element, ElementKind
-from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, sentences
+from harness.report.terminal.bottleneck import bottleneck_rows, proof_sentence, sentences
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Arm, Load, Role
 from lab.guest.steps.device import TableStep
@@ -208,14 +208,20 @@ def test_uncounted_links_are_estimated_from_the_bytes_moved(load: str, moved: fl
         assert (depth.share, depth.figure.partition(", ")[2]) == (0.0, "or waiting for links")
 
 
-def test_a_report_of_80_columns_shows_the_figure_of_many_disks() -> None:
+def test_a_report_of_80_columns_splits_no_name() -> None:
     names = tuple(f"d{number:02}" for number in range(0, 48, 2))
-    element = Element(ElementKind.DISK, names, 1.0, binds=True, figure="busy 99 to 100 % of the window")
-    found = Bottleneck("can-queue-127", "all", element, (element,))
+    disks = Element(ElementKind.DISK, names, 1.0, binds=True, figure="busy 99 to 100 % of the window")
+    figure = "hba.twa0.can_queue 100 %, lun.p0.cmd_per_lun 50 %, role.hog.iodepth 40 %, role.victim.iodepth 12 %"
+    waiting = Element(ElementKind.PACE, ("victim", "bystander"), 0.97, binds=True, figure=figure)
+    rows = [
+        Bottleneck("one-queue-mq-deadline", load, of, (of,)) for load, of in (("lopsided", waiting), ("all", disks))
+    ]
     console = Console(record=True, width=80, force_terminal=False)
-    console.print(bottleneck_table([found]))
-    words = console.export_text().split()
-    assert {"can-queue-127", "all", "busy", "99", "100", "%"} <= set(words) and "d00" in "".join(words)
+    console.print(bottleneck_rows(rows))
+    text = console.export_text()
+    assert {"one-queue-mq-deadline", "bystander.pace", "hba.twa0.can_queue", "lun.p0.cmd_per_lun"} <= {*text.split()}
+    assert {"all", "busy", "99", "100", "%"} <= {*text.split()} and "d00" in text
+    assert text.count("one-queue-mq-deadline") == 1 and max(map(len, text.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,11 @@ def test_a_model_is_sound_within_five_per_cent_either_way(share: float, sound: b
 
 def test_a_report_names_models_that_are_off_or_were_not_measured() -> None:
     command = "blklab check calibration --kernel debian:6.1"
-    assert sentence({}, "debian:6.1") == f"not calibrated on this kernel ({command})"
-    assert "within 1.0 % of their closed forms" in sentence({"quick": -0.01}, "debian:6.1")
-    text = sentence({"quick": 0.0, "slow": -0.07, "lost": "no module x"}, "debian:6.1")
+    matters = f"it matters: a closed form (bound.*) is in 2 claims ({command})"
+    assert sentence({}, "debian:6.1", 2) == f"not calibrated on this kernel; {matters}"
+    assert sentence({}, "debian:6.1", 0) == "not calibrated on this kernel; no claim here needs it (none has bound.*)"
+    assert "within 1.0 % of their closed forms" in sentence({"quick": -0.01}, "debian:6.1", 0)
+    text = sentence({"quick": 0.0, "slow": -0.07, "lost": "no module x"}, "debian:6.1", 1)
     assert 'the model "slow" is off by -7.0 %; the model "lost" could not be measured (no module x)' in text
     assert command in text
 
@@ -56,7 +58,9 @@ def test_a_report_names_models_that_are_off_or_were_not_measured() -> None:
 def test_a_run_finds_the_calibration_of_its_kernel_and_qemu(tmp_path: Path) -> None:
     run = new_run(tmp_path, CALIBRATED, seeds=1)
     boot_all(run, {"none": 8000.0, "red": 5.0})
-    assert note(tmp_path, run).startswith("not calibrated on this kernel")
+    assert "is in 1 claim (" in note(tmp_path, run)
+    apart = replace(run, scenario=load_scenario("shared-queue"))
+    assert note(tmp_path, apart) == "not calibrated on this kernel; no claim here needs it (none has bound.*)"
     made = new_run(tmp_path / "calibration", CALIBRATED, seeds=1)
     boot_all(made, {"none": 7199.0, "red": 5.0})
     made.finish(judge_run(made), elapsed=1.0)

@@ -354,6 +354,13 @@ def test_the_module_runs_as_the_script_and_an_error_that_cannot_be_printed_exits
     assert done.returncode >= 128
 
 
+def test_show_names_what_a_role_does_besides_its_size(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "page-cache-writes"]) == main(["show", "mixed-loads"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "writer write 4k QD1 psync buffered on d0 fsync=64" in said
+    assert "job randrw 4k QD16 on l0 rwmixread=70" in said
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("words", [["store", "cache", "list"], ["show", "shared-queue"]], ids=" ".join)
 def test_output_that_cannot_be_written_exits_128(words: list[str], unbuffered: str, tmp_path: Path) -> None:
@@ -387,6 +394,8 @@ def test_show_fits_one_screen(name: str, capsys: pytest.CaptureFixture[str]) -> 
     assert shown == describe_scenario(scenario, ()) + "\n"
     # The arms of a larger scenario fill a screen by themselves.
     further = 3 * len(scenario.arms) // 2 if len(scenario.arms) > 15 else 0
+    # Options of roles, which show names, may take a line of a load more.
+    further += sum(any(role.options for role in load.roles.values()) for load in scenario.loads.values())
     assert len(shown.splitlines()) <= 50 + further
     assert all(f"\n  {arm}" in shown for arm in scenario.arms)
 

@@ -2,6 +2,7 @@
 """Completion scripts: every command, and values that ``blklab help --values`` prints."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,9 @@ import pytest
 from harness.cli import main
 from harness.commands import GROUPS
 from harness.commands.catalogue import VALUES
+from harness.scenario.load import shipped_names
 from lab.base.cache import Cache
+from lab.base.errors import EXIT_MISUSE
 from lab.kernels import store
 from lab.packages.apt import Package
 from lab.packages.store import Pin, write_pin
@@ -32,6 +35,7 @@ def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixtur
     ("line", "completed"),
     [
         ("run shared-q", "shared-queue shared-queue-cpus shared-queue-deep shared-queue-tuning"),
+        ("run ", None),
         ("show nvme-multipath-iop", "nvme-multipath-iopolicy"),
         ("show sun-x4540-", "sun-x4540-raid6"),
         ("run --kernel debian:5", "debian:5.10 debian:5.10.223-1"),
@@ -41,7 +45,9 @@ def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixtur
         ("compare --metric disk.fl", "disk.flushes disk.flushes.ms"),
     ],
 )
-def test_a_shell_completes_values(line: str, completed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shell_completes_values(
+    line: str, completed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BLKLAB_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
@@ -51,13 +57,20 @@ def test_a_shell_completes_values(line: str, completed: str, tmp_path: Path, mon
     pin = Pin("debian-5.10", (Package("bullseye", "linux-image-5.10.0-32-amd64", "5.10.223-1", "0"),))
     write_pin(cache, pin)
     cache.entry(store.KIND, pin.digest, lambda folder: (folder / "image").touch())
-    words = line.split()
+    words = line.split(" ")
     program = f"""eval "$(blklab help --completion bash)"
-COMP_WORDS=(blklab {line}); COMP_CWORD={len(words)}
+COMP_WORDS=(blklab {shlex.join(words)}); COMP_CWORD={len(words)}
 _shtab_blklab; echo "${{COMPREPLY[@]}}"
 """
     done = subprocess.run(["bash", "-c", program], capture_output=True, check=True, text=True)
-    assert done.stdout.strip() == completed
+    assert done.stdout.strip() == (" ".join(shipped_names()) if completed is None else completed)
+
+
+def test_the_empty_word_is_completed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "--values", "scenarios", "--", "run", ""]) == 0
+    assert capsys.readouterr().out.split() == shipped_names()
+    for words in ([""], ["help", ""], ["run", ""], ["run", "shared-queue", "--kernel", ""]):
+        assert main(words) == EXIT_MISUSE
 
 
 def test_a_folder_that_is_no_cache_completes_the_series(

@@ -348,7 +348,9 @@ def test_what_windows_on_one_cpu_hide_of_parallel_and_long_jobs_is_said(tmp_path
     text = "[a]\nfilename=/dev/d\ndirect=1\nrw=randwrite\nrefill_buffers\n{}time_based\n"
     scenario = draft(written(text.format("numjobs=3\nruntime=300\n"), tmp_path), tmp_path)
     assert "what 3 jobs wait for while they run in parallel, for the guest has one CPU" in scenario.teaches
-    hidden = "unless meant: names it: what a test of 300 s shows later than 2 s (solo-a)."
+    # 3 jobs at a service of 1 ms, 39.8 us of the CPU for each I/O among others: it works for 0.119 of a second, which
+    # takes 0.119 x 15 + 0.881 x 0.1 = 1.88 s of the host. 12 s have room for 6 s.
+    hidden = "unless meant: names it: what a test of 300 s shows later than 6 s (solo-a)."
     assert hidden in scenario.teaches and scenario.loads["solo-a"].published == 300 * 10**9
     (claim,), (control,) = scenario.claims, scenario.controls
     assert claim.ratio.text == "base.solo-a.a.iops / bound.base.solo-a.a.iops"
@@ -423,14 +425,17 @@ def test_drafts_decide_nothing_until_their_bounds_are_set(tmp_path: Path) -> Non
     (claim,) = scenario.claims
     (load,) = scenario.loads.values()
     allowed = arm_bound(scenario.arms["base"], load, "file1", "iops")
-    for value in (1e9, 1.0):
+    for value, code in ((1e9, EXIT_CANNOT_JUDGE), (1.0, 0), (allowed, 0)):
         verdict = judge(scenario, _cells(scenario, value))
         assert verdict.claims[0].text.endswith("(draft)")
-        assert verdict.exit_code == EXIT_CANNOT_JUDGE
+        assert (verdict.status is Status.DONE, verdict.exit_code) == (code == 0, code)
+    # 12 s of 900: a caveat, and the figure stays a figure.
+    assert "what the test of 900 s shows later than" in verdict.claims[0].judgement.reason
+    assert [each.word for each in (*verdict.claims, *verdict.controls)] == [Status.PASS, Status.PASS]
     assert "1 claim is a draft: set bounds" in conclusion(judge(scenario, _cells(scenario, allowed)))
     decided = replace(scenario, claims=(replace(claim, draft=False),))
     decided = replace(decided, digest=identity(decided))
-    assert judge(decided, _cells(decided, allowed)).status is Status.DONE, "2 s of a test of 900 s"
+    assert judge(decided, _cells(decided, allowed)).status is Status.DONE, "a part of a test of 900 s"
     decided = replace(decided, meant=(Unseen.SHORT,))
     assert judge(decided, _cells(decided, allowed)).status is Status.PASS
     assert judge(decided, _cells(decided, 1.0)).status is Status.FAIL

@@ -55,13 +55,15 @@ def test_a_run_is_only_counted(nothing_here: Path, capsys: pytest.CaptureFixture
     assert main(words) == EXIT_PASS
     shown = capsys.readouterr()
     seconds = 8 * boot_seconds(read_scenario("shared-queue"))
-    assert f"1 cell, 8 boots, at most {duration(seconds)} on an idle host, by bounds and windows" in shown.out
-    assert "shared-queue: lopsided" in shown.out, "the load that takes most of the time"
+    assert f"\n8 boots, at most {duration(seconds)} on an idle host (no earlier run to go by)\n" in shown.out
+    assert "shared-queue: longest loads, host time in a boot at most: lopsided " in shown.out, (
+        "the load that takes most of the time"
+    )
     assert shown.err == "blklab: nothing was booted or downloaded\n"
     assert not nothing_here.exists()
     more = ["--arm", "shared", "--seeds", "3", "--verify", "--base", "debian:7.2"]
     assert main([*words, *more]) == EXIT_PASS
-    assert "2 cells, 12 boots" in capsys.readouterr().out
+    assert "2 cells (scenario x kernel), 12 boots" in capsys.readouterr().out
     assert main([*words, "--arm", "nosuch"]) == EXIT_MISUSE
 
 
@@ -88,9 +90,9 @@ def test_a_matrix_is_only_counted(nothing_here: Path, capsys: pytest.CaptureFixt
     words = ["matrix", "shared-queue", "wall/nvme-63-tags", "--results", str(nothing_here), "--dry-run", "--kernels"]
     assert main([*words, "debian:6.1 debian:7.2"]) == EXIT_PASS
     boots = sum(boots_of(read_scenario(name), None) for name in words[1:3])
-    assert f"4 cells, at most {2 * boots} boots, at most " in capsys.readouterr().out
+    assert f"4 cells (scenario x kernel), at most {2 * boots} boots, at most " in capsys.readouterr().out
     assert main([*words, "debian:6.1 debian:7.2", "--shard", "1/2"]) == EXIT_PASS
-    assert f"2 cells, at most {boots} boots" in capsys.readouterr().out
+    assert f"2 cells (scenario x kernel), at most {boots} boots" in capsys.readouterr().out
     assert main([*words, "debian:6.1 .. debian:7.2"]) == EXIT_MISUSE
     assert not nothing_here.exists()
 
@@ -106,7 +108,7 @@ def test_a_matrix_checks_each_kernel_as_a_run_does(
     assert "nosuch" in capsys.readouterr().err
     assert main([*words, "--kernels", f"debian:6.1 path:{tree}"]) == EXIT_PASS
     shown = capsys.readouterr()
-    assert "1 cell, 8 boots" in shown.out and f"path:{tree}: " in shown.err
+    assert "\n8 boots, " in shown.out and f"path:{tree}: " in shown.err
 
 
 def test_the_time_is_that_of_stored_runs_of_the_same_kernel() -> None:
@@ -120,4 +122,4 @@ def test_the_time_is_that_of_stored_runs_of_the_same_kernel() -> None:
     assert unknown.words([RUN]) == "about 20 s"
     assert unknown.words([]) == f"at most {duration(2 * boot_seconds(MODEL))}"
     both = total([Estimate(MODEL, "debian:6.1", 2), replace(unknown, scenario=replace(MODEL, name="x"))], [RUN])
-    assert both.startswith("2 cells, 4 boots, about 20 s by stored runs and at most ")
+    assert both.startswith("2 cells (scenario x kernel), 4 boots, about 20 s as earlier runs took and at most ")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From a spec to a kernel: packaged ones out of an archive made on the spot, local ones, and what suites offer."""
 
+import os
 import shutil
 from collections.abc import Collection
 from pathlib import Path
@@ -18,7 +19,7 @@ from lab.kernels.release import Release
 from lab.kernels.resolve import demand, resolve
 from lab.packages import sources
 from lab.packages.apt import Archive, Package
-from lab.packages.store import Pin, write_pin
+from lab.packages.store import Pin, archive_of, write_pin
 from tests.unit.kernel_samples import Repository, bzimage, elf, install_kernel, module, needs_apt, needs_depmod
 
 
@@ -73,6 +74,9 @@ def test_a_series_takes_its_newest_in_the_first_suite(repository: Repository, ca
     exact = resolve("debian:6.1.27-1", cache)
     assert_complete(exact, "6.1.0-9-amd64")
     assert exact.digest != kernel.digest
+    assert resolve("debian:6.1.27", cache).digest == exact.digest
+    with pytest.raises(CannotJudge, match=r"no kernel 6\.1\.2 in Debian's bookworm, bookworm-security"):
+        resolve("debian:6.1.2", cache)
     assert resolve("debian:bookworm", cache).digest == kernel.digest
 
 
@@ -93,6 +97,49 @@ def test_the_newest_of_a_suite_and_its_security_updates(
     add_old(repository, f"{suite}-security", f"{series}.0-46", new)
     repository.publish(suite, f"{suite}-security")
     assert resolve(f"debian:{series}", cache).release == f"{series}.0-46-amd64"
+
+
+@needs_apt
+def test_a_stable_release_is_found_in_the_suite_that_has_it(repository: Repository, cache: Cache) -> None:
+    add_old(repository, "trixie", "6.12.0-1", "6.12.118-1")
+    add_old(repository, "bookworm-backports", "6.12.57+deb12", "6.12.57-1~bpo12+1")
+    repository.publish("trixie", "trixie-security", "bookworm-backports")
+    stable, exact = (resolve(f"debian:{version}", cache) for version in ("6.12.57", "6.12.57-1~bpo12+1"))
+    assert stable.digest == exact.digest and stable.origin.startswith("Debian bookworm-backports, ")
+
+
+@needs_apt
+@pytest.mark.parametrize(("series", "asked"), [("9.9", 1), ("8.1", 1), ("8.0", 4), ("7.3", 4)])
+def test_a_series_that_sid_is_far_from_is_looked_for_nowhere_else(
+    repository: Repository, cache: Cache, series: str, asked: int
+) -> None:
+    """Sid has 7.2; a backport may be ahead of it (7.3 was), and what follows 7.19 may be 8.0."""
+    add_old(repository, "sid", "7.2.13+deb14", "7.2.13-1")
+    repository.publish("sid", "forky", "trixie-backports", "bookworm-backports")
+    told: list[str] = []
+    said = "the newest of sid is 7.2.13-1" if asked == 1 else f"no kernel {series} in"
+    with pytest.raises(CannotJudge, match=said) as caught:
+        resolve(f"debian:{series}", cache, tell=told.append)
+    assert caught.value.remedy
+    assert len([line for line in told if line.startswith("updating")]) == asked
+
+
+@needs_apt
+def test_keys_of_ubuntu_that_the_host_lacks_come_from_debian(
+    repository: Repository, cache: Cache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys/usr/share/keyrings"
+    keys.mkdir(parents=True)
+    repository.add("noble", "hello", "1")
+    repository.publish("noble")
+    shutil.copy(os.environ["BLKLAB_UBUNTU_KEYRING"], keys / "ubuntu-archive-keyring.gpg")
+    repository.add("trixie", "ubuntu-keyring", "2023.11.28.1-0.2", tmp_path / "keys")
+    repository.publish("trixie")
+    monkeypatch.delenv("BLKLAB_UBUNTU_KEYRING")
+    monkeypatch.setitem(sources.DISTRIBUTIONS, "ubuntu", lambda: sources.ubuntu(keyrings=tmp_path / "none"))
+    archive = archive_of("ubuntu", cache, silent)
+    assert archive.distribution.keyring.is_relative_to(cache.root)
+    assert archive.find("noble", "hello").version == "1"
 
 
 @needs_apt

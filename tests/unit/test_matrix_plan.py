@@ -116,9 +116,20 @@ def test_the_table_and_why_a_cell_is_not_green() -> None:
     lines = [line.rstrip() for line in shown(made, 40).splitlines()]
     assert lines[0].split() == ["scenario", "5.10.0-amd64", "6.1.0-amd64"]
     assert [line.split() for line in lines[2:4]] == [["s0", "PASS", "FAIL"], ["s1", "SKIP", "-"]]
-    assert "  FAIL  s0 on 6.1.0-amd64: too slow: 0.5, expected >= 0.9 [red]  (s0/x)" in lines
+    assert "  FAIL  s0 on 6.1.0-amd64 (s0/x): too slow: 0.5, expected >= 0.9 [red]" in lines
     assert "  MISS  s1 on 6.1.0-amd64: not decided" in lines
     assert lines[-1] == "4 cells: 1 FAIL, 1 PASS, 1 SKIP; FAIL, exit 1"
+
+
+def test_a_reason_of_several_cells_is_told_once() -> None:
+    made = record((Status.DONE, 0), (Status.DONE, 0), (Status.PASS, 0), (Status.DONE, 0))
+    for each, reason in zip(made.cells, ("too short", "too short", "", "too busy"), strict=True):
+        made = with_cell(made, replace(each, reason=reason))
+    said = [line.strip() for line in shown(made, 40).splitlines() if ": too" in line]
+    assert said == [
+        "DONE  s0 on 5.10.0-amd64; s0 on 6.1.0-amd64: too short",
+        "DONE  s1 on 6.1.0-amd64: too busy",
+    ]
 
 
 class Hand:
@@ -131,7 +142,7 @@ class Hand:
 def test_the_rest_is_estimated_scenario_by_scenario() -> None:
     clock = Hand()
     tally = Tally(clock)
-    tally.take(MatrixStarted((("fast", "5.10", 2), ("slow", "5.10", 2), ("fast", "6.1", 4)), 2))
+    tally.take(MatrixStarted((("fast", "5.10", (2, 1.0)), ("slow", "5.10", (2, 1.0)), ("fast", "6.1", (4, 1.0))), 2))
     tally.take(OfCell(0, RunStarted("fast", "5.10", 2, 2)))
     tally.take(OfCell(0, CellStarted(1, "a", 1)))
     assert tally.remaining() is None
@@ -155,7 +166,7 @@ def test_the_rest_is_estimated_scenario_by_scenario() -> None:
 def test_a_log_gets_a_line_a_cell_and_one_for_each_boot_that_went_wrong() -> None:
     out = io.StringIO()
     with progress(Console(file=out, width=40)) as listen:
-        listen(MatrixStarted((("s", "5.10", 2), ("s", "6.1", 2)), 2))
+        listen(MatrixStarted((("s", "5.10", (2, 3.0)), ("s", "6.1", (2, 3.0))), 2))
         listen(OfCell(0, RunStarted("s", "5.10", 2, 2)))
         listen(OfCell(0, CellStarted(1, "a", 1)))
         listen(OfCell(0, CellPhase(1, "load solo")))
@@ -179,12 +190,20 @@ def test_a_terminal_shows_the_boots_that_run() -> None:
     out = io.StringIO()
     console = Console(file=out, width=100, force_terminal=True, color_system=None)
     with progress(console, now=Hand()) as listen:
-        listen(MatrixStarted((("s", "5.10", 2),), 2))
+        listen(MatrixStarted((("s", "5.10", (2, 3.0)),), 2))
         listen(OfCell(0, CellStarted(1, "limited", 3)))
         listen(OfCell(0, CellPhase(1, "load solo")))
         assert "s on 5.10  limited seed 3  load solo" in out.getvalue()
         listen(CellDecided(0, Status.PASS, 20.0))
     assert "PASS  s on 5.10, 20 s  (1 of 1 cell)" in out.getvalue()
+
+
+def test_on_a_busy_host_other_scenarios_are_scaled_by_what_the_first_boots_took() -> None:
+    """A boot of 5 s by the model took 50 s: one of 20 s takes 200 s. Left: 50 of fast, 2 x 200 of slow."""
+    tally = Tally(Hand())
+    tally.take(MatrixStarted((("fast", "6.1", (2, 5.0)), ("slow", "6.1", (2, 20.0))), 1))
+    tally.take(OfCell(0, CellFinished(1, "a", 1, Status.PASS, 50.0)))
+    assert tally.remaining() == 450.0
 
 
 def test_the_code_digest_covers_all_of_the_lab(monkeypatch: pytest.MonkeyPatch, checkout: Path) -> None:

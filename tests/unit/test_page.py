@@ -134,7 +134,7 @@ def test_what_failed_is_told_with_its_figure_before_anything_else(tmp_path: Path
     run = page_run(tmp_path, BAD)
     text = run_page(run, judge_run(run), surroundings(run))
     head = text[text.index("<h1>") : text.index("<nav")]
-    assert re.match(r"<h1><span class=.badge fail.>.*FAIL</span> A sample", head)
+    assert re.match(r"<h1><span class=.badge fail.>.*FAIL</span> sample on Linux 6.1", head)
     assert "<b>0.5200 [0.5100 .. 0.5300]</b>, expected &gt;= 0.9" in head
 
 
@@ -281,7 +281,10 @@ def test_the_page_of_a_run_has_its_parts(tmp_path: Path, capsys: pytest.CaptureF
     assert "1 claim held (3 seeds)" in page.text
     assert "blklab run sample --kernel debian:6.1 --arm red --seeds 3" in page.text
     assert page.headings[0] == 1 and page.headings.count(1) == 1
-    assert re.search(r"<h1><span class=.badge pass.>.*PASS</span> A sample", text) and 'class="unmet"' not in text
+    assert (
+        re.search(r"<h1><span class=.badge pass.>.*PASS</span> sample on Linux 6.1", text)
+        and 'class="unmet"' not in text
+    )
     assert page.elements["caption"] == page.elements["table"] > 0
     assert len(re.findall(r'role="img">\s*<title>\S', text)) == text.count('role="img"') > 4
 
@@ -292,6 +295,19 @@ def test_the_page_goes_where_it_is_told(tmp_path: Path, capsys: pytest.CaptureFi
     assert target.read_text().startswith("<!DOCTYPE html>")
     assert main(["report", str(tmp_path / "nothing")]) == EXIT_MISUSE
     assert "remedy" in capsys.readouterr().err
+
+
+def test_results_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = page_run(tmp_path / "kept")
+    (tmp_path / "kept/sample/latest").unlink(missing_ok=True)
+    (tmp_path / "kept/sample/latest").symlink_to(run.path.name)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("BLKLAB_RESULTS", str(tmp_path / "kept"))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for words in (["report", "results/sample/latest"], ["judge", "-q", "results/sample/latest"]):
+        assert main(words) == EXIT_PASS
+    assert (run.path / "report.html").is_file()
+    assert main(["report", "results/none"]) == EXIT_MISUSE
 
 
 def test_the_page_is_opened_or_its_path_said(

@@ -203,6 +203,13 @@ def test_two_kernels_as_a_mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "Both have the same configuration." in base_mail(cast(Lab, None), runs, (old, old), silent)
 
 
+def test_a_mail_announces_that_it_boots_again(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "shared-queue", "--kernel", "debian:6.12", "--base", "debian:6.1", "--dry-run"]
+    assert main([*words, "--mail", "x"]) == main(words) == EXIT_PASS
+    said = "--mail: each of both kernels boots once more and is profiled, where figures differ"
+    assert capsys.readouterr().err.count(said) == 1
+
+
 def test_a_mail_needs_a_base_and_the_virtual_clock(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "shared-queue", "--kernel", "debian:6.1", "--mail", "x"]) == EXIT_MISUSE
     wall = ["run", "scenarios/wall/nvme-63-tags.yaml", "--kernel", "debian:6.12", "--base", "debian:6.1", "--mail", "x"]
@@ -343,7 +350,7 @@ def test_a_dry_run_of_a_tree_and_of_a_source_that_is_not_here(
     assert "touches 1 function: blk_timeout\n" in said and "fair-tags: 1 load executes blk_timeout" in said
     assert "fetch  nothing\nbuild  2 kernels, unless they are in the cache: unknown, unknown\n" in said
     boots = len(load_scenario("fair-tags").arms)
-    assert f"2 cells, {2 * boots} boots, at most " in said
+    assert f"2 cells (scenario x kernel), {2 * boots} boots, at most " in said
     assert main([*words, "source:6.12"]) == EXIT_PASS
     said = capsys.readouterr().out
     assert "touches 1 function: blk_timeout\n" in said and "fair-tags: 1 load executes blk_timeout" in said

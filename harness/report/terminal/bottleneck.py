@@ -3,6 +3,8 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -70,16 +72,17 @@ def _label(limit: Bottleneck) -> str:
     return limit.label if limit.binding is None or len(limit.label) <= _WIDEST else limit.binding.short
 
 
-def bottleneck_table(bottlenecks: Sequence[Bottleneck]) -> Table:
-    """One row for each arm and load: what binds, its figure, and the throughput over what the topology allows."""
-    table = plain_table(folded("arm"), "load", folded("limited by"), figures("of bound"), folded("because"))
-    arm = ""
-    for limit in by_role(bottlenecks):
-        shown, arm = ("" if limit.arm == arm else limit.arm), limit.arm
-        reached = "-" if limit.reached is None else f"{limit.reached:.2f}"
-        style = "bold" if limit.binding else "dim"
-        table.add_row(Text(shown), limit.load, Text(limit.label, style), reached, Text(limit.figure))
-    return table
+def bottleneck_rows(bottlenecks: Sequence[Bottleneck]) -> Group:
+    """Below each arm what binds each load, its throughput over what the topology allows, and below it why."""
+    rows, lines, arm = by_role(bottlenecks), list[RenderableType](), ""
+    width = max(len(limit.load) for limit in rows)
+    for limit in rows:
+        lines += [Text(limit.arm, "bold")] if limit.arm != arm else []
+        arm = limit.arm
+        reached = "" if limit.reached is None else f", {limit.reached:.2f} of bound"
+        row = Text(f"{limit.load:{width}}  ").append(limit.label, "bold" if limit.binding else "dim").append(reached)
+        lines += [Padding(row, (0, 0, 0, 2)), Padding(Text(limit.figure, "dim"), (0, 0, 0, 6))]
+    return Group(*lines)
 
 
 def sentences(bottlenecks: Sequence[Bottleneck]) -> Iterator[str]:

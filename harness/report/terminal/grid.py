@@ -128,9 +128,15 @@ def print_matrix(console: Console, grid: Grid) -> None:
     """The table, the reasons, and how the whole rolls up."""
     print_wide(console, _statuses(grid))
     named = columns(grid)
+    alike: dict[tuple[Status, str], list[GridCell]] = {}
     for cell in grid.own:
-        if cell.status is not Status.PASS:
-            console.print(_why(cell, named[cell.kernel]), soft_wrap=True)
+        alike.setdefault((cell.status or Status.MISS, cell.reason or "not decided"), []).append(cell)
+    for (status, why), cells in alike.items():
+        if status is not Status.PASS:
+            runs = (f"{cell.scenario} on {named[cell.kernel]}" + f" ({cell.run})" * bool(cell.run) for cell in cells)
+            console.print(
+                Text("  ").append(str(status), STYLES[status]).append(f"  {'; '.join(runs)}: {why}"), soft_wrap=True
+            )
     counted = {status: sum(cell.status is status for cell in grid.own) for status in Status}
     shown = ", ".join(f"{count} {status}" for status, count in counted.items() if count)
     line = Text(f"\n{plural(len(grid.own), 'cell')}: {shown}; ")
@@ -160,11 +166,3 @@ def _mark(cell: GridCell | None) -> Text:
     if cell is None or cell.status is None:
         return Text(_NOT_DECIDED, "dim")
     return Text(str(cell.status), STYLES[cell.status])
-
-
-def _why(cell: GridCell, kernel: str) -> Text:
-    status = cell.status or Status.MISS
-    line = Text("  ").append(f"{status}", STYLES[status])
-    line.append(f"  {cell.scenario} on {kernel}")
-    line.append(f": {cell.reason or 'not decided'}")
-    return line.append(f"  ({cell.run})" if cell.run else "", "dim")

@@ -21,6 +21,8 @@ from harness.scenario.model import Status
 Now = Callable[[], float]
 """A monotonic clock in seconds."""
 _REFRESH = 4
+_NEARLY = 0.9
+"""Of its usual time: what has passed at most of a boot that runs."""
 
 
 @contextmanager
@@ -60,11 +62,13 @@ class RunningBoot:
 
 @dataclass
 class RunTally:
-    """A run, alone or as a cell of a matrix. ``running`` by number; ``seconds`` are those of the boots that ended."""
+    """A run, alone or as a cell of a matrix. ``running`` by number; ``seconds`` are those of the boots that ended.
+    ``modelled`` is what a boot takes on an idle host at most, in a unit that all runs have in common."""
 
     scenario: str
     name: str
     boots: int
+    modelled: float = 1.0
     running: dict[int, RunningBoot] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
 
@@ -102,10 +106,10 @@ class Tally:
             case events.RunStarted():
                 # Boots of other runs may report here at the same time.
                 running = self.runs[0].running if self.runs else {}
-                self.runs = [RunTally(event.scenario, f"{event.scenario} on {event.kernel}", event.boots, running)]
+                self.runs = [RunTally(event.scenario, f"{event.scenario} on {event.kernel}", event.boots, 1.0, running)]
                 self.at_once = event.at_once
             case events.MatrixStarted():
-                self.runs = [RunTally(name, f"{name} on {kernel}", boots) for name, kernel, boots in event.cells]
+                self.runs = [RunTally(name, f"{name} on {kernel}", *of) for name, kernel, of in event.cells]
                 self.at_once, self.decided = event.at_once, 0
             case events.CellDecided():
                 run = self.runs[event.cell]
@@ -124,7 +128,8 @@ class Tally:
     def remaining(self) -> float | None:
         """Estimated seconds to the end, None before the first boot ended.
 
-        A boot takes what those of its scenario took, or of all where none of its own ended yet.
+        A boot takes what those of its scenario took. Where none of its own ended yet, it takes by how much the host was
+        slower than the model says in all others. One that takes longer is near its end.
         """
         taken: dict[str, list[float]] = {}
         for run in self.runs:
@@ -132,10 +137,12 @@ class Tally:
         every = [seconds for boots in taken.values() for seconds in boots]
         if not every:
             return None
+        slower = sum(every) / sum(len(run.seconds) * run.modelled for run in self.runs)
         left = 0.0
         for run in self.runs:
-            usual = fmean(taken[run.scenario] or every)
-            left += run.to_make * usual - sum(min(usual, self.now() - boot.since) for boot in run.running.values())
+            usual = fmean(taken[run.scenario] or [slower * run.modelled])
+            going = (self.now() - boot.since for boot in run.running.values())
+            left += run.to_make * usual - sum(min(usual * _NEARLY, seconds) for seconds in going)
         return max(0.0, left) / max(1, min(self.at_once, self.to_make))
 
     def left(self) -> str:
@@ -151,7 +158,8 @@ class Tally:
         """The line of what began, in a matrix also of a boot that went wrong."""
         match event:
             case events.RunStarted():
-                text = f"{self.runs[0].name}: {plural(event.boots, 'boot')}, up to {event.at_once} at once"
+                boots = f"{plural(event.boots, 'boot')} of a guest, each an arm (a setting) under a seed"
+                text = f"{self.runs[0].name}: {boots}; up to {event.at_once} at once"
             case events.CellStarted():
                 text = f"  boot {event.number}/{self.runs[0].boots}  {event.arm} seed {event.seed}: started"
             case events.MatrixStarted():

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from enum import Enum
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.measure import Measurement as Extent
 from rich.padding import Padding
 from rich.table import Column, Table
@@ -18,9 +18,9 @@ from harness.judge.claims import NOT_RUN, Judgement, ReproductionVerdict
 from harness.judge.verdict import Measurement, Verdict
 from harness.judge.visible import unseen
 from harness.limits.bottleneck import Bottleneck
-from harness.report.claims import ClaimText, Surroundings, claim_text, conclusion, incidents, method, noise, reason
+from harness.report.claims import ClaimText, Surroundings, claim_text, conclusion, headline, incidents, method, noise
 from harness.report.format import STYLES, duration, figure, limits, plural, reported, severity, spread
-from harness.report.terminal.bottleneck import bottleneck_table, folded_lines
+from harness.report.terminal.bottleneck import bottleneck_rows, folded_lines
 from harness.report.terminal.printing import figures, folded, plain_table, trimmed
 from harness.scenario.model import Bound, Scenario, Status
 from harness.scenario.ratio import FIGURE
@@ -54,12 +54,12 @@ def print_verdict(
 def _report(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings, *, full: bool) -> None:
     """The verdict, then what it rests on: causes before claims, failed claims first; the verdict again at the end."""
     _heading(console, scenario, verdict, around)
-    if full and scenario.teaches:
-        console.print(Text(f"\n{scenario.teaches}"), width=_width(console))
+    if full:
+        console.print(Text(f"\n{scenario.title}. {scenario.teaches}".rstrip()), width=_width(console))
     _cells(console, "Not measured", verdict.incidents)
     _cells(console, "BASE kernel: not measured, or not comparable", verdict.base_incidents)
     _claims(console, verdict, _width(console), full=full)
-    _measured(console, verdict, (around.base, around.facts.kernel.release), full=full)
+    _measured(console, verdict, around.kernels, full=full)
     _reproductions(console, [each for each in verdict.reproductions if full or (each.mark and not each.because)])
     _bottlenecks(console, verdict, around.bottlenecks, full=full)
     if full:
@@ -77,8 +77,7 @@ def _heading(console: Console, scenario: Scenario, verdict: Verdict, around: Sur
     origin = around.facts.kernel.origin.partition(",")[0]
     head = _status(verdict.status).append(f"  {_name(scenario, around)} ({origin})", "default")
     console.print(head, width=_width(console))
-    for text in (reason(verdict), scenario.title):
-        console.print(Padding(Text(text), (0, 0, 0, _STATUS_WIDTH + 1)), width=_width(console))
+    console.print(Padding(Text(headline(verdict)), (0, 0, 0, _STATUS_WIDTH + 1)), width=_width(console))
 
 
 # Claims
@@ -288,7 +287,7 @@ def _bottlenecks(console: Console, verdict: Verdict, limits: Sequence[Bottleneck
         for operand in claim.entry.ratio.operands
         if claim.counts_as is Status.FAIL and operand.kind == FIGURE
     }
-    table = bottleneck_table(limits) if full and limits else folded_lines(limits, failed)
+    table = bottleneck_rows(limits) if full and limits else folded_lines(limits, failed)
     if table is not None:
         _section(console, "Bottleneck")
         _indent(console, table)
@@ -300,8 +299,9 @@ def _footer(console: Console, scenario: Scenario, verdict: Verdict, around: Surr
     time = "" if around.elapsed is None else f", {duration(around.elapsed)}"
     line = f"{plural(around.boots, 'boot')}{time}, {scenario.clock} clock, {qemu}"
     details = f"blklab judge -v {around.folder}" if around.folder else ""
-    named = {"device models": around.models, "baseline": around.base, "caution": around.caution, "details": details}
-    named["not visible"] = unseen(scenario, verdict.cells)
+    named = {"device models": around.models, "baseline": around.kernels[0], "caution": around.caution}
+    # A draft has it below its first claim.
+    named |= {"details": details, "not visible": "" if scenario.is_draft else unseen(scenario, verdict.cells)}
     named["again"] = shlex.join(around.facts.command)
     for each in (line, *(f"{name}: {text}" for name, text in named.items() if text)):
         console.print(Text(each, "dim"), soft_wrap=True)
@@ -338,5 +338,5 @@ def _section(console: Console, title: str) -> None:
     console.print(Text(title, "bold"))
 
 
-def _indent(console: Console, table: Table, width: int = 0) -> None:
+def _indent(console: Console, table: RenderableType, width: int = 0) -> None:
     console.print(Padding(table, (0, 0, 0, _INDENT), expand=False), width=width or _width(console))

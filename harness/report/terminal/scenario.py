@@ -39,10 +39,6 @@ class Estimate:
     boots: int
     arms: tuple[str, ...] = ()
 
-    @property
-    def at_most(self) -> bool:
-        return self.scenario.timing.by_rule
-
     def seconds(self, runs: Sequence[IndexedRun]) -> float | None:
         """Host time from stored runs of the scenario, preferably on the same kernel; None without any."""
         usable = [run for run in runs if run.scenario == self.scenario.name and run.seconds and run.boots]
@@ -65,7 +61,7 @@ def print_estimates(estimates: Sequence[Estimate], root: Path) -> None:
     runs = indexed_runs(root)
     table = plain_table("scenario", "kernel", figures("boots"), figures("time"))
     for estimate in estimates:
-        boots = f"{'<= ' if estimate.at_most else ''}{estimate.boots}"
+        boots = f"{'<= ' if estimate.scenario.timing.by_rule else ''}{estimate.boots}"
         table.add_row(estimate.scenario.name, estimate.spec, boots, estimate.words(runs))
     print_wide(console_of(), table)
     print(total(estimates, runs))
@@ -78,10 +74,11 @@ def total(estimates: Sequence[Estimate], runs: Sequence[IndexedRun]) -> str:
     stored = [seconds for estimate in estimates if (seconds := estimate.seconds(runs)) is not None]
     others = [estimate.modelled for estimate in estimates if estimate.seconds(runs) is None]
     boots = plural(sum(estimate.boots for estimate in estimates), "boot")
-    most = "at most " if any(estimate.at_most for estimate in estimates) else ""
-    parts = [f"about {duration(sum(stored))} by stored runs"] if stored else []
-    parts += [f"at most {duration(sum(others))} on an idle host, by bounds and windows"] if others else []
-    return f"{plural(len(estimates), 'cell')}, {most}{boots}, {' and '.join(parts)}"
+    most = "at most " if any(estimate.scenario.timing.by_rule for estimate in estimates) else ""
+    parts = [f"about {duration(sum(stored))} as earlier runs took"] if stored else []
+    parts += [f"at most {duration(sum(others))} on an idle host (no earlier run to go by)"] if others else []
+    cells = f"{len(estimates)} cells (scenario x kernel), " if len(estimates) > 1 else ""
+    return f"{cells}{most}{boots}, {' and '.join(parts)}"
 
 
 def dominant(estimates: Sequence[Estimate]) -> Iterator[str]:
@@ -92,8 +89,14 @@ def dominant(estimates: Sequence[Estimate]) -> Iterator[str]:
 
 
 def cost_lines(scenario: Scenario, arms: Sequence[str] = ()) -> Iterator[str]:
-    """A line for each load that dominates the time of a boot, longest first; empty on the wall clock."""
-    return map(_cost_line, dominant_costs(scenario, arms).values())
+    """The loads that dominate the time of a boot (none on the wall clock), and what shorter windows would take."""
+    longest = dominant_costs(scenario, arms).values()
+    if longest:
+        yield f"longest loads, host time in a boot at most: {', '.join(map(_cost_words, longest))}"
+    for cost in longest:
+        if less := cost.shorter:
+            short = f"{cost.load} with runtime: {1000 * SHORT:g}ms takes {duration(less.seconds)}"
+            yield f"{short} and has at least {figure(less.iops * SHORT)} I/Os"
 
 
 def dominant_costs(scenario: Scenario, arms: Sequence[str] = ()) -> dict[str, LoadCost]:
@@ -106,20 +109,17 @@ def dominant_costs(scenario: Scenario, arms: Sequence[str] = ()) -> dict[str, Lo
     return {cost.load: cost for cost in chosen}
 
 
-def _cost_line(cost: LoadCost) -> str:
-    busy = f"CPU busy for {percent(cost.busy)} of {cost.window:g} s at most"
-    busy = busy if cost.bounded else f"nothing bounds it: the CPU may be busy for all of {cost.window:g} s"
-    line = f"{cost.load} in {cost.arm}: at most {duration(cost.seconds)} of host time a boot; {busy}"
-    if less := cost.shorter:
-        ios = figure(less.iops * SHORT)
-        line += f". runtime: {1000 * SHORT:g}ms takes {duration(less.seconds)} and has at least {ios} I/Os"
-    return line
+def _cost_words(cost: LoadCost) -> str:
+    busy = f"for {percent(cost.busy)} of them" if cost.bounded else "perhaps throughout: nothing bounds it"
+    return f"{cost.load} {duration(cost.seconds)} (arm {cost.arm}: {cost.window:g} s in the guest, CPU busy {busy})"
 
 
 _WIDTH = 80
 _LONG = 5.0
 """Host seconds of a load that are worth a word."""
 _USUAL = ("libaio", True)
+_WHERE = ("size", "offset", "files")
+"""Options that say where a role reads and writes, not how."""
 
 
 def describe_scenario(scenario: Scenario, arms: Sequence[str] = ()) -> str:
@@ -169,11 +169,9 @@ def _preface(scenario: Scenario) -> Iterator[str]:
 
 def _load(load: Load, cost: LoadCost | None) -> Iterator[str]:
     roles = ", ".join(map(_role, load.roles.values()))
-    steps = "".join(
-        f"; before: {_role(step)}, {show_size(int(step.options['size']))}" for step in (*load.prepare, *load.warm)
-    )
+    steps = "".join(f"; before: {_role(step)}" for step in (*load.prepare, *load.warm))
     lost = "".join(f"; {loss.path} fails from {show_time(loss.start)} to {show_time(loss.end)}" for loss in load.lost)
-    times = f"{show_time(load.ramp)} ramp, {show_time(load.runtime)}"
+    times = f"{show_time(load.ramp)} ramp, " * bool(load.ramp) + show_time(load.runtime)
     if cost:
         less = f", {1000 * SHORT:g}ms would be {duration(cost.shorter.seconds)}" if cost.shorter else ""
         times += f"; host <= {duration(cost.seconds)}{less}"
@@ -186,7 +184,8 @@ def _role(role: Role) -> str:
     kind = "" if usual else f" {role.ioengine} {'direct' if role.direct else 'buffered'}"
     disks = role.disk if len(role.disks) == 1 else f"{len(role.disks)} disks {role.disks[0]}..{role.disks[-1]}"
     jobs = f"{role.numjobs} x " if role.numjobs > 1 else ""
-    return f"{role.name} {role.rw} {show_size(role.bs)} {jobs}QD{role.iodepth}{kind} on {disks}"
+    options = "".join(f" {key}={text}" for key, text in role.options.items() if key not in _WHERE)
+    return f"{role.name} {role.rw} {show_size(role.bs)} {jobs}QD{role.iodepth}{kind} on {disks}{options}"
 
 
 def _claim(claim: Claim) -> Iterator[str]:
