@@ -31,6 +31,8 @@ from lab.topology.model import Hba, Topology
 REACHED = 0.5
 """Share of a buffered role's bytes that its device must have moved in the window, or the page cache made the figure."""
 _SECTOR, _SECOND = 512, 1e9
+OfRole = Callable[[Load, Role, Figures], tuple[float, str] | None]
+"""What is said of a role in a window and how bad it is, the least first; None where there is nothing to say."""
 FEWEST = round(1 / fitted.MODELS)
 """I/Os of a window from which one more or less moves a rate by less than device models are exact."""
 TOO_BUSY = (
@@ -64,7 +66,7 @@ def cannot_show(ratio: Ratio, evidence: Evidence, seeds: Sequence[int], expect: 
     if Unseen.CPU not in meant and any(_idle(*at) < fitted.LEAST_IDLE for at in speed):
         return TOO_BUSY
     costs = [*_windows((each for each in every if _basis(each) is Basis.CPU), evidence, seeds)]
-    if late := next(filter(None, (_late(scenario, *at) for at in (*speed, *costs))), ""):
+    if late := next(filter(None, (_of_holder(_outlived, scenario, *at) for at in (*speed, *costs))), ""):
         return f"inconclusive: {late}"
     hidden = {
         Unseen.PARALLEL: (_took_turns(scenario, *at) for at in costs),
@@ -87,31 +89,25 @@ def _took_turns(scenario: Scenario, operand: Operand, figures: Figures) -> str:
     return f"{turns}, waiting for locks and cache lines"
 
 
-def _not_filled(scenario: Scenario, operand: Operand, figures: Figures) -> str:
-    name, role_name, metric = operand.key
-    role = scenario.loads[name].roles.get(role_name)
-    cached = (
-        None if role is None or figure_of(role_name, metric).below else _cached(scenario.loads[name], role, figures)
-    )
-    return f"{cached[1]}: its device" if cached else ""
-
-
-def _late(scenario: Scenario, operand: Operand, figures: Figures) -> str:
+def _of_holder(of_role: OfRole, scenario: Scenario, operand: Operand, figures: Figures) -> str:
+    """What is said of the role that has a figure, or of the first role where all have it."""
     load, holder = scenario.loads[operand.key[0]], operand.key[1]
-    late = (_outlived(load, role, figures) for role in load.roles.values() if holder in (role.name, GUEST))
-    return next((outlived[1] for outlived in late if outlived), "")
+    roles = (role for role in load.roles.values() if holder in (role.name, GUEST))
+    return next((said[1] for role in roles if (said := of_role(load, role, figures))), "")
+
+
+def _not_filled(scenario: Scenario, operand: Operand, figures: Figures) -> str:
+    below = figure_of(*operand.key[1:]).below or operand.key[1] == GUEST
+    says = "" if below else _of_holder(_cached, scenario, operand, figures)
+    return f"{says}: its device" if says else ""
 
 
 def _too_few(ratio: Ratio, expect: Bound, evidence: Evidence, seed: int) -> str:
     """The I/Os that decide a ratio, where another count below ``FEWEST`` might decide it otherwise."""
     ends = [_ends(operand, evidence, seed) for operand in ratio.operands]
-    count, name = min((count, ".".join(each.path)) for each, (_, _, count) in zip(ratio.operands, ends, strict=True))
-    if count >= FEWEST:
-        return ""
+    count, name = min((each[2], ".".join(operand.path)) for each, operand in zip(ends, ratio.operands, strict=True))
     (low, high, _), (least, most, _) = (*ends, (1.0, 1.0, inf))[:2]
-    low, high = low / most, high / least if least else inf
-    below, above = expect.low is not None and high < expect.low, expect.high is not None and low > expect.high
-    if below or above or (expect.holds(low) and expect.holds(high)):
+    if count == inf or expect.decides(low / most, high / least if least else inf):
         return ""
     return f"{_ios(count)} decide{'s' * (count == 1)} {name}: what more of them show"
 
@@ -122,19 +118,18 @@ def _ends(operand: Operand, evidence: Evidence, seed: int) -> tuple[float, float
     value = operand_value(operand, seed, evidence)
     if operand.kind in (BOUND, NUMBER) or operand.key[0] == TRIED or operand.key[1] in (GUEST, LUN, HOST):
         return value, value, inf
-    load, (_, role, metric) = evidence.scenario.loads[operand.key[0]], operand.key
-    cells, figure = evidence.baseline if operand.kind == BASELINE else evidence.cells, figure_of(role, metric)
-    figures = (cells or {})[operand.arm, seed].figures
-    few = _few(load, load.roles[role], figures)
-    below = figures.get((load.name, role, "members.requests"), 0.0) * load.runtime / (load.ramp + load.runtime)
-    if figure.below and below >= FEWEST:
-        few = None
-    if few is None or figure.basis is not Basis.TIME or not (figure.rate or figure.source is BootFile.FIO):
+    load, (_, name, metric) = evidence.scenario.loads[operand.key[0]], operand.key
+    role, figure = load.roles[name], figure_of(name, metric)
+    figures = ((evidence.baseline or {}) if operand.kind == BASELINE else evidence.cells)[operand.arm, seed].figures
+    count, _ = _few(load, role, figures) or (inf, "")
+    below = figures.get((load.name, name, "members.requests"), 0.0) * load.runtime / (load.ramp + load.runtime)
+    timed = figure.basis is Basis.TIME and (figure.rate or figure.source is BootFile.FIO)
+    if count == inf or not timed or (figure.below and below >= FEWEST):
         return value, value, inf
     if figure.rate is None:
-        return value * few[0] / FEWEST, inf, few[0]
-    size = load.roles[role].bs if figure.rate is Rate.BYTES else 1
-    return 0.0, value + (FEWEST - few[0]) * size * _SECOND / load.runtime, few[0]
+        return value * count / FEWEST, inf, count
+    size = role.bs if figure.rate is Rate.BYTES else 1
+    return 0.0, value + (FEWEST - count) * size * _SECOND / load.runtime, count
 
 
 def _too_short(scenario: Scenario, operand: Operand) -> str:
@@ -253,12 +248,7 @@ def _waiting(scenario: Scenario, cells: Sequence[CellResult]) -> str:
     )
 
 
-def _worst(
-    says: str,
-    of_role: Callable[[Load, Role, Figures], tuple[float, str] | None],
-    scenario: Scenario,
-    cells: Sequence[CellResult],
-) -> str:
+def _worst(says: str, of_role: OfRole, scenario: Scenario, cells: Sequence[CellResult]) -> str:
     """The window that it holds for most."""
     windows = (
         (*worst, cell.arm, load.name)

@@ -253,6 +253,11 @@ class Bound:
         below = self.high is None or (value < self.high if self.high_open else value <= self.high)
         return above and below
 
+    def decides(self, low: float, high: float) -> bool:
+        """Whether all values between two ends hold, or none does."""
+        outside = (self.low is not None and high < self.low) or (self.high is not None and low > self.high)
+        return outside or (self.holds(low) and self.holds(high))
+
 
 @dataclass(frozen=True)
 class KnownFailure:
