@@ -12,8 +12,10 @@ PAGES = CHECKOUT / "docs" / "results"
 
 
 def results_root(chosen: str | None) -> Path:
-    """The folder of all runs: the chosen one, else $BLKLAB_RESULTS, else results/ of the checkout."""
-    return Path(chosen or os.environ.get("BLKLAB_RESULTS") or CHECKOUT / "results")
+    """The folder of all runs: the chosen one, else $BLKLAB_RESULTS, else results/ of the checkout; installed from a
+    wheel, which has no Makefile, that of the current folder."""
+    own = CHECKOUT if (CHECKOUT / "Makefile").is_file() else Path.cwd()
+    return Path(chosen or os.environ.get("BLKLAB_RESULTS") or own / "results")
 
 
 def of_results(text: str) -> Path:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 LICENCE = "SPDX-License-Identifier: GPL-2.0-only"
 SOURCE_SUFFIXES = {".py", ".sh", ".yaml", ".toml", ".config", ".c", ".in"}
@@ -210,7 +211,12 @@ def test_what_runs_is_pinned_alike_for_development(checkout: Path) -> None:
 def test_dependencies_of_the_package_are_those_that_are_pinned(checkout: Path) -> None:
     project = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]
     lines = (checkout / "requirements" / "run.in").read_text().splitlines()
-    assert set(project["dependencies"]) == {line for line in lines if line and not line.startswith("#")}
+    names = {named.partition(">=")[0]: named for named in project["dependencies"]}
+    assert set(names) == {line for line in lines if line and not line.startswith("#")}
+    pins = re.findall(r"^([a-z0-9-]+)==([^ \\]+)", (checkout / "requirements/run.txt").read_text(), re.MULTILINE)
+    for name, version in pins:
+        if name in names:
+            assert Requirement(names[name]).specifier.contains(version), f"{name} {version} is beyond {names[name]}"
     for extra, named in project["optional-dependencies"].items():
         pinned = (checkout / "requirements" / f"{extra}.txt").read_text()
         assert all(re.search(rf"^{name}==", pinned, re.MULTILINE) for name in named), extra

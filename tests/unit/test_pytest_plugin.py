@@ -4,8 +4,8 @@
 import json
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
@@ -233,9 +233,9 @@ def test_a_folder_above_the_root_makes_no_scenarios(tmp_path: Path) -> None:
     assert not is_scenario(path, path.parent)
 
 
-def test_the_entry_point_names_the_plugin(checkout: Path) -> None:
-    entries = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
-    assert entries == {"harness.pytest_plugin": "harness.pytest_plugin"}
+def test_the_environment_has_an_entry_point_for_the_plugin() -> None:
+    named = {entry.name: entry.value for entry in entry_points(group="pytest11")}
+    assert named["harness.pytest_plugin"] == "harness.pytest_plugin"
 
 
 def test_every_scenario_of_the_checkout_is_collected(checkout: Path) -> None:
