@@ -96,8 +96,7 @@ def test_a_queue_without_waiters_is_not_a_bottleneck() -> None:
     of = scenario("queues")
     load = of.loads["random"]
     shallow = replace(load, roles={"reader": replace(load.roles["reader"], iodepth=8)})
-    # 16 in flight of 20 ms are 800 I/Os a second.
-    found = bottleneck(of.arms["lun"], shallow, [use(each(2, 8))], {"reader": 800 * 4096})
+    found = bottleneck(of.arms["lun"], shallow, [use(each(2, 8))], {"reader": 16 / 20e-3 * 4096})
     assert found.label == "role.reader.iodepth"
 
 
