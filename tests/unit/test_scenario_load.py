@@ -189,7 +189,7 @@ def test_the_digest_covers_what_is_measured_and_judged_the_order_of_loads_and_th
         ("hba.cmd_per_lun: 64", "hba.cmd_per_lun: 65", "t.yaml:10:11: arm shared: hba twa0: cmd_per_lun 65 exceeds"),
         ("hba.cmd_per_lun: 64", "hba.cmd_per_lum: 64", "hba.cmd_per_lum: unknown key, did you mean hba.cmd_per_lun?"),
         ("hba.cmd_per_lun: 64", "hba.cmd_perlun: 64", "hba.cmd_perlun: unknown key, did you mean hba.cmd_per_lun?"),
-        ("hba.cmd_per_lun: 64", "disk.d0.sevice: 1ms", "unknown key, did you mean disk.NAME.service?"),
+        ("hba.cmd_per_lun: 64", "disk.d0.rates: 1 MB/s", "unknown key, did you mean disk.NAME.rate?"),
         ("hba.cmd_per_lun: 64", "hba.twa9.can_queue: 64", "hba.twa9.can_queue: no HBA twa9"),
         ("hba.cmd_per_lun: 64", "disk.p0.rate: 1500 kB/s", "arm shared: disk p0: 1.5 MB/s is not a whole number"),
         ("  shared: {", "  bound: {", "arm bound: the name is reserved"),
