@@ -27,7 +27,9 @@ def test_every_cell_is_measured_and_reported_once(lab: FakeLab) -> None:
     assert "4 of 4 cells" in done.stderr
     # What a run says to repeat it names the file, for "u" is no name of a shipped scenario.
     (again,) = {
-        tuple(json.loads((run / "run.json").read_text())["command"][:3]) for run in runs(lab) if "/u/" in str(run)
+        tuple(json.loads((path.parent / "run.json").read_text())["command"][:3])
+        for path in runs(lab)
+        if "/u/" in str(path)
     }
     assert again == ("blklab", "run", str(lab.folder / "u.yaml"))
 
