@@ -18,7 +18,7 @@ item makes the boots; an interrupt stops the machines before pytest ends.
 import argparse
 import io
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -126,7 +126,7 @@ class ScenarioFile(pytest.File):
             scenario = load_scenario(str(self.path))
         except BlklabError as error:
             raise self.CollectError(str(error)) from error
-        for spec in _specs(self.config):
+        for spec in dict.fromkeys(self.config.getoption("--kernel") or [kernel_default()]):
             yield ScenarioItem.from_parent(self, name=f"{scenario.name}[{spec}]", scenario=scenario, spec=spec)
 
 
@@ -199,10 +199,6 @@ def _runner(config: pytest.Config) -> Runner:
     if _RUNNER not in config.stash:
         config.stash[_RUNNER] = config.hook.pytest_blklab_runner(config=config)
     return config.stash[_RUNNER]
-
-
-def _specs(config: pytest.Config) -> Iterable[str]:
-    return dict.fromkeys(config.getoption("--kernel") or [kernel_default()])
 
 
 def _report(run: Run) -> str:

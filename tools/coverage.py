@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 from harness.base.checkout import EXECUTED
@@ -106,13 +107,8 @@ def save_coverage(path: Path, coverage: Coverage) -> None:
 
 def _ranges(places: Sequence[int]) -> str:
     """``0-3,7``."""
-    parts: list[list[int]] = []
-    for place in places:
-        if parts and parts[-1][-1] == place - 1:
-            parts[-1][1:] = [place]
-        else:
-            parts.append([place])
-    return ",".join("-".join(map(str, part)) for part in parts)
+    runs = [[place for _, place in run] for _, run in groupby(enumerate(places), lambda pair: pair[1] - pair[0])]
+    return ",".join("-".join(map(str, dict.fromkeys((run[0], run[-1])))) for run in runs)
 
 
 def measure(

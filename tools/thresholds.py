@@ -296,11 +296,6 @@ def _row(name: str, evidence: NullEvidence) -> tuple[str, ...]:
     return (name, str(evidence.pairs), str(evidence.arms), *map(percent, shares), evidence.where or "-")
 
 
-def _several(scenario: Scenario) -> bool:
-    """Whether an arm has several CPUs: which of them share tags is chance, and two layouts do not bound chance."""
-    return any(arm.topology.processors.several for arm in scenario.arms.values())
-
-
 def measure(*, scenarios: Sequence[str], source: str, jobs: int, results: str | None) -> int:
     regressions = load_zoo(SCENARIOS)
     known = {sample.scenario.name: sample for sample in samples(regressions, SCENARIOS)}
@@ -315,7 +310,9 @@ def measure(*, scenarios: Sequence[str], source: str, jobs: int, results: str | 
     if scenarios:
         return EXIT_PASS
     kernel = kernel_of(source).release
-    virtual = [one for one in shipped_scenarios(SCENARIOS) if one.timing.exact and not _several(one)]
+    # Which of several CPUs share tags is chance, and two layouts do not bound chance.
+    exact = (one for one in shipped_scenarios(SCENARIOS) if one.timing.exact)
+    virtual = [one for one in exact if not any(arm.topology.processors.several for arm in one.arms.values())]
     claims = dict(claim_moves(runs, (source, *FURTHER.split()), virtual))
     write_json(DATA, document(kinds, claims, kernel))
     page = PAGES / "thresholds.md"

@@ -46,7 +46,6 @@ from harness.scenario.model import Scenario, Status
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_LAB_BROKEN, BlklabError, CannotJudge, KernelFailed, LabBroken, Misuse
 from lab.kernels.model import Kernel
-from lab.session import Lab
 
 
 def boots_of(scenario: Scenario, seeds: int | None) -> int:
@@ -76,21 +75,8 @@ def read_shard(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def record_of(plan: MatrixPlan, lab: Lab) -> Grid:
-    """The undecided matrix: scenario by scenario, those of the wall clock last."""
-    return Grid(
-        matrix_id="",
-        cells=cells_of(plan),
-        seeds=plan.seeds,
-        shard=plan.shard[0],
-        shards=plan.shard[1],
-        qemu=lab.describe(),
-        command=plan.command,
-    )
-
-
 def cells_of(plan: MatrixPlan) -> tuple[GridCell, ...]:
-    """The cells of all shards, in boot order."""
+    """The cells of all shards, undecided: scenario by scenario, those of the wall clock last."""
     kernels = [
         KernelFacts(spec, "", "", "") if isinstance(kernel, BlklabError) else KernelFacts.of(kernel)
         for spec, kernel in plan.kernels.items()
@@ -197,7 +183,8 @@ def run_matrix(bench: Bench, plan: MatrixPlan, listener: MatrixListener) -> Grid
     Raises LabBroken when results can no longer be kept; whatever was measured until then counts.
     """
     bench.store.check()
-    with _folder(bench.store, record_of(plan, bench.lab)) as folder:
+    planned = Grid("", cells_of(plan), plan.seeds, *plan.shard, qemu=bench.lab.describe(), command=plan.command)
+    with _folder(bench.store, planned) as folder:
         return _Matrix(bench, plan, listener).decide(folder)
 
 

@@ -104,12 +104,9 @@ class Image:
         return None
 
     def has(self, address: int, data: bytes) -> bool:
-        return any(after.startswith(data) for after in self._from(address))
+        return any(after.startswith(data) for after in self.bytes_from(address))
 
-    def covers(self, address: int) -> bool:
-        return any(self._from(address))
-
-    def _from(self, address: int) -> Iterator[bytes]:
+    def bytes_from(self, address: int) -> Iterator[bytes]:
         """The bytes from ``address`` to the end of its segment."""
         for segment in self.segments:
             if segment.address <= address:
@@ -139,7 +136,7 @@ def find_images(blocks: Sequence[UserBlock], images: Sequence[Image]) -> Mapping
             places |= dict.fromkeys(matches[best], best)
     vdsos = [place for place in dict.fromkeys(places.values()) if place.image.name == VDSO]
     for block in blocks:
-        patched = (vdso for vdso in vdsos if vdso.image.covers(block.address - vdso.base))
+        patched = (vdso for vdso in vdsos if any(vdso.image.bytes_from(block.address - vdso.base)))
         if block not in places and (vdso := next(patched, None)):
             places[block] = vdso
     return places

@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.base.files import write_atomic, writing
 from harness.profile.differential import canonical, differential, source_costs
 from harness.profile.model import BLIND, Code, Context, Cost, Function, Profile
-from harness.profile.report import differential_lines, differential_page, profile_lines, profile_page, whole
+from harness.profile.report import differential_lines, differential_page, profile_lines, profile_page
 from lab.kernels.objects import SourceLine
 
 CallPath = tuple[Function, ...]
@@ -238,13 +238,13 @@ def lines_text(sides: Sequence[Side], functions: Iterable[Function]) -> Iterator
         changes = line_changes(sides, function.owner, function.name)
         if not changes:
             continue
-        before, after = whole(sum(change.before for change in changes)), whole(sum(change.after for change in changes))
+        before, after = round(sum(change.before for change in changes)), round(sum(change.after for change in changes))
         single = len(sides) == 1
         spans = f"{after:,}" if single else f"{before:,} -> {after:,} ({after - before:+,})"
         yield f"{function.title}: {spans} instructions per I/O, by line"
-        shown = [change for change in changes[:_MOST_LINES] if whole(change.delta)]
+        shown = [change for change in changes[:_MOST_LINES] if round(change.delta)]
         yield from (_row(change, single=single) for change in shown)
-        rest = after - before - sum(whole(change.delta) for change in shown)
+        rest = after - before - sum(round(change.delta) for change in shown)
         yield f"{rest:>+10,}  {len(changes) - len(shown)} other lines"
         yield ""
     yield "In all contexts. An inline function of a shared header counts for the line that calls it."
@@ -254,7 +254,7 @@ def lines_text(sides: Sequence[Side], functions: Iterable[Function]) -> Iterator
 def _row(change: LineChange, *, single: bool) -> str:
     line = change.line
     where = f"{line.file}:{change.number}" if line.file else ""
-    spans = "" if single else f"{whole(change.before):,} -> {whole(change.after):,}"
+    spans = "" if single else f"{round(change.before):,} -> {round(change.after):,}"
     text = line.text if len(line.text) <= _TEXT else f"{line.text[: _TEXT - 3]}..."
     inlined = f" [{line.inlined}]" if line.inlined else ""
-    return f"{whole(change.delta):>+10,}  {spans:>15}  {where}{inlined}  {text}".rstrip()
+    return f"{round(change.delta):>+10,}  {spans:>15}  {where}{inlined}  {text}".rstrip()

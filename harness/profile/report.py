@@ -34,13 +34,9 @@ _LARGE = Fraction(1, 50)
 _CONTEXTS = {Context.INTERRUPT: " irq", Context.IDLE: " idle"}
 
 
-def whole(value: Fraction | int) -> int:
-    return round(value)
-
-
 def profile_lines(profile: Profile, most: int = LINES) -> list[str]:
     """One profile: its parts, then its most expensive functions. Both columns add up to the total."""
-    head, total = profile.head, whole(profile.per_io(profile.total))
+    head, total = profile.head, round(profile.per_io(profile.total))
     figure = "" if head.per_io is None else f"; cpu.per_io of the stored run: {head.per_io:,.0f} ns"
     parts = _parts([profile])
     lines = [
@@ -57,8 +53,8 @@ def profile_lines(profile: Profile, most: int = LINES) -> list[str]:
     for function, own in shown:
         each = f"{float(own.instructions / own.calls):,.1f}" if own.calls else ""
         calls = f"{float(own.calls):.2f}" if own.calls else ""
-        lines.append(f"{whole(own.instructions):>10,}  {calls:>7}  {each:>7}  {name_of(function)}")
-    rest = total - sum(whole(own.instructions) for _, own in shown) - parts[-1][1][0]
+        lines.append(f"{round(own.instructions):>10,}  {calls:>7}  {each:>7}  {name_of(function)}")
+    rest = total - sum(round(own.instructions) for _, own in shown) - parts[-1][1][0]
     lines.append(f"{rest:>10,}  {'':>7}  {'':>7}  {len(ranked) - len(shown)} other functions")
     return lines + foot
 
@@ -66,14 +62,14 @@ def profile_lines(profile: Profile, most: int = LINES) -> list[str]:
 def most_expensive(profile: Profile, most: int) -> str:
     """The most expensive functions in one line, instructions per I/O."""
     ranked = list(source_costs(profile).items())[:most]
-    return ", ".join(f"{name_of(function)} {whole(own.instructions):,}" for function, own in ranked)
+    return ", ".join(f"{name_of(function)} {round(own.instructions):,}" for function, own in ranked)
 
 
 def differential_lines(difference: Differential, most: int = LINES) -> list[str]:
     """Two profiles: the parts, then the functions that differ most. Every column adds up to the total."""
     sides = [difference.before, difference.after]
     old, new = (side.head for side in sides)
-    before, after = (whole(total) for total in difference.totals)
+    before, after = (round(total) for total in difference.totals)
     ratio = f", x{float(difference.totals[1] / difference.totals[0]):.3f}" if difference.totals[0] else ""
     parts = _parts(sides)
     lines = [
@@ -90,7 +86,7 @@ def differential_lines(difference: Differential, most: int = LINES) -> list[str]
     shown = difference.changes[: most - len(lines) - len(foot) - 1]
     lines += [_change(change) for change in shown]
     lost_before, lost_after = parts[-1][1]
-    rest = after - before - (lost_after - lost_before) - sum(whole(change.delta) for change in shown)
+    rest = after - before - (lost_after - lost_before) - sum(round(change.delta) for change in shown)
     lines.append(f"{rest:>+10,}  {'':>17}  {'':>15}  {len(difference.changes) - len(shown)} other functions")
     return lines + foot
 
@@ -107,8 +103,8 @@ def _parts(profiles: Sequence[Profile]) -> list[tuple[str, list[int]]]:
     groups = [group for group in Group if any(group in own for own in sums)]
     rows: list[tuple[str, list[int]]] = [(name, []) for name in (*groups, "unexplained")]
     for profile, own in zip(profiles, sums, strict=True):
-        totals = [0, *(whole(profile.per_io(total)) for total in accumulate(own[group] for group in groups))]
-        lost = max(whole(profile.per_io(profile.unexplained)), int(profile.unexplained > 0))
+        totals = [0, *(round(profile.per_io(total)) for total in accumulate(own[group] for group in groups))]
+        lost = max(round(profile.per_io(profile.unexplained)), int(profile.unexplained > 0))
         for (_, row), part in zip(rows, (*(upper - lower for lower, upper in pairwise(totals)), lost), strict=True):
             row.append(part)
     return rows
@@ -123,18 +119,18 @@ def _paths(difference: Differential) -> Iterator[str]:
         side = "after" if subtree.delta > 0 else "before"
         inner = f"> .. >{subtree.inner}" if subtree.inner != subtree.path[-1] else ""
         path = ">".join(subtree.path[-_STEPS:]) + inner
-        yield f"{whole(subtree.delta):>+10,}  only {side}: {path if len(path) <= _WIDE else '...' + path[3 - _WIDE :]}"
+        yield f"{round(subtree.delta):>+10,}  only {side}: {path if len(path) <= _WIDE else '...' + path[3 - _WIDE :]}"
     if large:
         yield ""
 
 
 def _change(change: FunctionChange) -> str:
-    spans = f"{whole(change.before.instructions):,} -> {whole(change.after.instructions):,}"
+    spans = f"{round(change.before.instructions):,} -> {round(change.after.instructions):,}"
     calls = f"{float(change.before.calls):.2f} -> {float(change.after.calls):.2f}"
     note = f" ({change.note})" if change.note else ""
     if change.inlined:
         note = f" with {', '.join(function.name for function in change.inlined)}"
-    return f"{whole(change.delta):>+10,}  {spans:>17}  {calls:>15}  {name_of(change.function)}{note}"[:_LINE]
+    return f"{round(change.delta):>+10,}  {spans:>17}  {calls:>15}  {name_of(change.function)}{note}"[:_LINE]
 
 
 def function_lines(profiles: Sequence[Profile], name: str, most: int = LINES) -> list[str]:
@@ -162,7 +158,7 @@ def function_lines(profiles: Sequence[Profile], name: str, most: int = LINES) ->
 def _neighbour_lines(neighbours: dict[str, Cost], word: str, most: int) -> Iterator[str]:
     ranked = sorted(neighbours.items(), key=lambda item: (-item[1].instructions, item[0]))
     for name, cost in ranked[:most]:
-        yield f"{float(cost.calls):>10.3f}  {whole(cost.instructions):>10,}  {word} {name}"
+        yield f"{float(cost.calls):>10.3f}  {round(cost.instructions):>10,}  {word} {name}"
     if ranked[most:]:
         yield f"{'':>10}  {'':>10}  {word} {len(ranked) - most} others"
 
@@ -214,7 +210,7 @@ def differential_page(before: Profile, after: Profile) -> str:
     )
     drawings = []
     for side, profile in enumerate((before, after)):
-        heading = f"{profile.head.release}: {whole(root.costs[side]):,} instructions per I/O"
+        heading = f"{profile.head.release}: {round(root.costs[side]):,} instructions per I/O"
         drawings.append((heading, _graph(heading, root, side, max(root.costs))))
     count = len(difference.changes)
     return render(
@@ -242,7 +238,7 @@ def _tiles(frame: Frame, side: int, left: float, depth: int, scale: Fraction, *,
     if width < _NARROWEST:
         return
     old, new = frame.costs
-    cost = f"{whole(frame.costs[side]):,}" if single else f"{whole(old):,} -> {whole(new):,} ({whole(new - old):+,})"
+    cost = f"{round(frame.costs[side]):,}" if single else f"{round(old):,} -> {round(new):,} ({round(new - old):+,})"
     letters = int((width - 4) / _LETTER)
     name = frame.name if len(frame.name) <= letters else frame.name[: letters - 1] + "~"
     yield Tile(
@@ -271,7 +267,7 @@ def _table_row(change: FunctionChange) -> tuple[str, ...]:
     note = f" ({change.note})" if change.note else ""
     note += f" with {', '.join(function.name for function in change.inlined)}" if change.inlined else ""
     return (
-        f"{whole(change.delta):+,}",
+        f"{round(change.delta):+,}",
         f"{name_of(change.function)}{note}",
         *(f"{float(side.instructions):,.1f}" for side in (change.before, change.after)),
         *(f"{float(side.calls):.3f}" for side in (change.before, change.after)),

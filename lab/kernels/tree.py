@@ -149,7 +149,8 @@ class _Workshop:
 
     def _content(self) -> tuple[git.Checkout, str, Mutation | None, str, Recipe]:
         """The source's git tree, the mutation, and the git tree to build with its recipe."""
-        checkout = git.Checkout(self.workspace, _lenders(self.source))
+        borrows = self.source.revision or self.source.git_tree
+        checkout = git.Checkout(self.workspace, (git.objects_of(self.source.path),) if borrows else ())
         tree = self._tree(checkout)
         release = _version(self.source, checkout.file(tree, "Makefile"))
         mutation = self._mutation(release)
@@ -176,7 +177,7 @@ class _Workshop:
         log = self.workspace / "logs" / f"{tree[:12]}.log"
         expected = round(builds(self.cache).objects)
         how = Builder(checkout.source, self.workspace / "objects", log, recipe, self.tell, expected=expected)
-        return how.build(self._name())
+        return how.build(self.source.title + (f" with {self.source.mutant}" if self.source.mutant else ""))
 
     def _build(self, checkout: git.Checkout, tree: str, recipe: Recipe, into: Path) -> None:
         output = self._make(checkout, tree, recipe)
@@ -195,9 +196,6 @@ class _Workshop:
         }
         (into / _FACTS).write_text(json.dumps(facts, indent=2) + "\n")
         self.tell(f"built {kernel.release} in {output.seconds:.0f} s")
-
-    def _name(self) -> str:
-        return self.source.title + (f" with {self.source.mutant}" if self.source.mutant else "")
 
     def _origin(self, tree: str, mutation: Mutation | None) -> str:
         parts = [self.source.title]
@@ -264,10 +262,6 @@ def _path_and_revision(wanted: str) -> tuple[Path, str]:
             return real(path), revision
     named = Path(parts[0]).expanduser()
     raise no_such_folder((whole if named.is_dir() else named).absolute(), "the kernel source")
-
-
-def _lenders(source: KernelSource) -> tuple[Path, ...]:
-    return (git.objects_of(source.path),) if source.revision or source.git_tree else ()
 
 
 def _workspace_key(source: KernelSource) -> str:

@@ -4,7 +4,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
 
 from harness.judge.cells import Ensemble
 from harness.judge.claims import FAR_OFF, Judgement
@@ -21,7 +20,6 @@ from tools.evidence.scorer import NullPair, RowScore
 ROUNDING = 0.005
 """Tolerance of half a per cent where both clocks are compared, because intervals of counts have no width."""
 _NONE = "-"
-T = TypeVar("T")
 PREFACES: Mapping[Topic, tuple[str, str]] = {
     Topic.CONTROLS: (
         "Claims and what makes them fail",
@@ -114,9 +112,7 @@ def _origin(spec: str) -> str:
 
 
 def grid(
-    rows: Sequence[tuple[Sequence[str], Mapping[str, T]]],
-    first: Sequence[str],
-    cell: Callable[[T], str],
+    rows: Sequence[tuple[Sequence[str], Mapping[str, RowScore]]], first: Sequence[str], cell: Callable[[RowScore], str]
 ) -> Iterator[str]:
     """A table with the kernels as columns; each row has its first cells, and what it has by release."""
     releases = sorted({release for _, by_kernel in rows for release in by_kernel}, key=by_release)
@@ -293,12 +289,7 @@ def _wall(judgement: Judgement) -> str:
 
 def worst_code(codes: Iterable[int]) -> int:
     """The exit status of several runs: a broken lab, then a failed kernel, then a run that could not be judged."""
-    known = set(codes)
-    if broken := [code for code in known if code >= EXIT_LAB_BROKEN]:
-        return max(broken)
-    if EXIT_FAIL in known:
-        return EXIT_FAIL
-    return EXIT_PASS if known <= {EXIT_PASS} else EXIT_CANNOT_JUDGE
+    return max(codes, key=lambda code: (code >= EXIT_LAB_BROKEN, code == EXIT_FAIL, code), default=EXIT_PASS)
 
 
 def zoo_page(

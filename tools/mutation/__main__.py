@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from enum import StrEnum
+from typing import Literal
 
 from harness.base.files import write_atomic
 from harness.commands.boots import bench_of, every_scenario, watched
@@ -41,29 +41,25 @@ all mutants that loads execute. That of the default seed is held out: no scenari
 """
 
 
-class Fate(StrEnum):
-    DETECTED = "detected"
-    SURVIVED = "survived"
-    DIED = "died"
-    EQUIVALENT = "equivalent"
+Fate = Literal["detected", "survived", "died", "equivalent"]
 
 
 def fate(trial: Trial) -> Fate:
     if trial.died:
-        return Fate.DIED
+        return "died"
     if trial.marked or trial.claim:
-        return Fate.DETECTED
-    return Fate.SURVIVED if trial.differs else Fate.EQUIVALENT
+        return "detected"
+    return "survived" if trial.differs else "equivalent"
 
 
 def score_lines(mutants: int, reached: int, trials: Sequence[Trial]) -> Iterator[str]:
     """The score and what it was made of; ``reached`` counts the mutants whose places loads execute."""
     fates = Counter(map(fate, trials))
-    alive = [trial for trial in trials if fate(trial) in (Fate.DETECTED, Fate.SURVIVED)]
+    alive = [trial for trial in trials if fate(trial) in ("detected", "survived")]
     marked, claimed = (sum(bool(getattr(trial, name)) for trial in alive) for name in ("marked", "claim"))
     yield (
         f"{mutants} mutants, {reached} of them in places that loads execute, {len(trials)} of"
-        f" these tried: {fates[Fate.DIED]} died, {fates[Fate.EQUIVALENT]} equivalent, {len(alive)} others"
+        f" these tried: {fates['died']} died, {fates['equivalent']} equivalent, {len(alive)} others"
     )
     yield f"compare marks {_share(marked, len(alive))}, claims detect {_share(claimed, len(alive))}"
     boots = sum(len(trial.arms) for trial in trials)

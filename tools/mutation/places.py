@@ -4,8 +4,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lab.base.errors import LabBroken
 
@@ -13,12 +12,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-class Operator(StrEnum):
-    RELATION = "relation"
-    ARITHMETIC = "arithmetic"
-    CONSTANT = "constant"
-    CONDITION = "condition"
-    STATEMENT = "statement"
+Operator = Literal["relation", "arithmetic", "constant", "condition", "statement"]
 
 
 @dataclass(frozen=True)
@@ -133,7 +127,7 @@ class _File:
 
     def _invert(self, node: "Node") -> None:
         inner = node.named_children[0] if node.type == "parenthesized_expression" and node.named_children else node
-        self._add(inner, Operator.CONDITION, f"!({self._text(inner)})", "blklab_not({number}, {text})")
+        self._add(inner, "condition", f"!({self._text(inner)})", "blklab_not({number}, {text})")
 
     def _binary(self, node: "Node") -> None:
         if _is_cast(node.children[0]):
@@ -146,21 +140,21 @@ class _File:
             # The casts also allow the difference of two pointers, which have no sum.
             added = f"(__typeof__({text}))(({_raw(left)}) + (long)({_raw(right)}))"
             other = added if operator == "-" else f"({_raw(changed)})"
-            self._add(node, Operator.ARITHMETIC, changed, f"({{is}} ? {other} : ({{text}}))")
+            self._add(node, "arithmetic", changed, f"({{is}} ? {other} : ({{text}}))")
 
     def _relation(self, node: "Node", left: str, operator: str, right: str, after: str) -> None:
         changed = f"{left} {after} {right}"
         if operator in ("==", "!="):
             # The condition of a statement is inverted already.
             if not _is_condition(node):
-                self._add(node, Operator.RELATION, changed, "(({text}) ^ {is})")
+                self._add(node, "relation", changed, "(({text}) ^ {is})")
         elif any(child.type in _EFFECTS for child in _below(node)):
-            self._add(node, Operator.RELATION, changed, f"({{is}} ? ({_raw(changed)}) : ({{text}}))")
+            self._add(node, "relation", changed, f"({{is}} ? ({_raw(changed)}) : ({{text}}))")
         else:
             # Both paths take the same instructions: unless the two differ somewhere, nothing measurable changes.
             equal = f"({{is}} & (({_raw(left)}) == ({_raw(right)})))"
             joined = f"(({{text}}) | {equal})" if after.endswith("=") else f"(({{text}}) & !{equal})"
-            self._add(node, Operator.RELATION, changed, joined)
+            self._add(node, "relation", changed, joined)
 
     def _assignment(self, node: "Node") -> None:
         at = next((child for child in node.children if not child.is_named), None)
@@ -169,17 +163,17 @@ class _File:
         if at is not None and after:
             parts = (after if child == at else self._text(child) for child in node.children)
             changed = " ".join(parts) if node.type == "assignment_expression" else "".join(parts)
-            self._add(node, Operator.ARITHMETIC, changed, f"({{is}} ? ({_raw(changed)}) : ({{text}}))")
+            self._add(node, "arithmetic", changed, f"({{is}} ? ({_raw(changed)}) : ({{text}}))")
 
     def _constant(self, node: "Node") -> None:
         text = self._text(node)
         if re.fullmatch(r"-?(?:0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*", text):
-            self._add(node, Operator.CONSTANT, f"({text} + 1)", "({text} + {is})")
+            self._add(node, "constant", f"({text} + 1)", "({text} + {is})")
 
     def _statement(self, node: "Node") -> None:
         inner = node.named_children[0] if node.named_children else None
         if inner is not None and inner.type in _EFFECTS:
-            self._add(node, Operator.STATEMENT, ";", "{{ if (!{is}) {text} }}")
+            self._add(node, "statement", ";", "{{ if (!{is}) {text} }}")
 
     def _add(self, node: "Node", operator: Operator, after: str, schema: str) -> None:
         if any(child.type == "comment" or child.type.startswith("preproc_") for child in _below(node)):
