@@ -31,7 +31,7 @@ from lab.packages import lock, tools
 from lab.packages.store import read_pin
 from lab.qemu import snapshot
 from lab.qemu.argv import Clock, MachineSpec, VirtualClock, command_line, fingerprint_argv
-from lab.qemu.kvm import Accelerator, accelerator, doubt_of
+from lab.qemu.kvm import Kvm, accelerator, doubt_of
 from lab.qemu.machine import Ending, Limits, run
 from lab.qemu.probe import Qemu, find_qemu, qemu_is_own
 from lab.realise import recipe
@@ -299,7 +299,7 @@ def _complete(kernel: Kernel, work: Iterable[Step], words: Sequence[str]) -> tup
     )
 
 
-def accelerator_for(lab: Lab, kernel: Kernel) -> Accelerator:
+def accelerator_for(lab: Lab, kernel: Kernel) -> Kvm:
     """The accelerator for this kernel under the wall clock, proved once per boot of the host (seconds)."""
     return accelerator(lab.cache, lab.qemu, kernel.image, kernel.digest)
 

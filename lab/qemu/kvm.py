@@ -49,6 +49,16 @@ class Kvm:
     proof: str
     model: str = ""
 
+    @property
+    def clock(self) -> WallClock:
+        """The wall clock that this proof allows."""
+        return WallClock("kvm", self.model) if self.state is KvmState.WORKS else WallClock("tcg")
+
+    def __str__(self) -> str:
+        if self.state is KvmState.WORKS:
+            return f"KVM (-cpu {self.model}: {self.proof})"
+        return f"TCG, a thread for each vCPU (KVM: {self.state}, {self.proof})"
+
 
 def prove_kvm(
     qemu: Qemu, kernel_image: Path | None = None, *, device: Path = DEVICE, patience: float = _PATIENCE
@@ -120,22 +130,10 @@ def _describe(ending: Ending, watch: _Expect) -> str:
     return f"QEMU ended by itself, {said or last}"
 
 
-@dataclass(frozen=True)
-class Accelerator:
-    """``why`` describes the evidence about KVM."""
+def accelerator(cache: Cache, qemu: Qemu, image: Path, digest: str) -> Kvm:
+    """What is proved about KVM for the kernel ``image`` with that ``digest``.
 
-    clock: WallClock
-    why: str
-
-    def __str__(self) -> str:
-        name = "KVM" if self.clock.accelerator == "kvm" else "TCG, a thread for each vCPU"
-        return f"{name} ({self.why})"
-
-
-def accelerator(cache: Cache, qemu: Qemu, image: Path, digest: str) -> Accelerator:
-    """The accelerator for the kernel ``image`` with that ``digest``.
-
-    The proof is cached until the host reboots, or QEMU, the kernel or access to the device changes. It takes one or
+    It is cached until the host reboots, or QEMU, the kernel or access to the device changes. It takes one or
     two seconds if KVM works, a few more if it hangs.
     """
     refused = not os.access(DEVICE, os.R_OK | os.W_OK)
@@ -148,14 +146,7 @@ def accelerator(cache: Cache, qemu: Qemu, image: Path, digest: str) -> Accelerat
         (into / _FILE).write_text(json.dumps(asdict(replace(proved, proof=words))))
 
     stored = read_json(demand_intact(cache.entry(KIND, key, fill) / _FILE))
-    return of(Kvm(KvmState(stored["state"]), stored["proof"], stored["model"]))
-
-
-def of(kvm: Kvm) -> Accelerator:
-    """The accelerator that a proof allows."""
-    if kvm.state is KvmState.WORKS:
-        return Accelerator(WallClock("kvm", kvm.model), f"-cpu {kvm.model}: {kvm.proof}")
-    return Accelerator(WallClock("tcg"), f"KVM: {kvm.state}, {kvm.proof}")
+    return Kvm(KvmState(stored["state"]), stored["proof"], stored["model"])
 
 
 def doubt_of(clock: Clock, qemu: Qemu) -> str:

@@ -14,7 +14,7 @@ from lab.base.cache import Cache
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_MISUSE, LabBroken, Misuse
 from lab.qemu import kvm as module
 from lab.qemu.argv import MachineSpec, VirtualClock, WallClock, command_line, fingerprint_argv, machine_argv
-from lab.qemu.kvm import Kvm, KvmState, accelerator, doubt_of, of, prove_kvm
+from lab.qemu.kvm import Kvm, KvmState, accelerator, doubt_of, prove_kvm
 from lab.qemu.probe import Qemu, _kept_answers, find_qemu, parse_devices, parse_version
 from lab.realise.hardware import memory_words
 
@@ -297,14 +297,14 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def test_kvm_is_taken_where_a_kernel_booted_under_it() -> None:
-    works = of(Kvm(KvmState.WORKS, "it booted", "qemu64"))
+    works = Kvm(KvmState.WORKS, "it booted", "qemu64")
     assert works.clock == WallClock("kvm", "qemu64")
     assert str(works) == "KVM (-cpu qemu64: it booted)"
 
 
 @pytest.mark.parametrize("state", sorted(set(KvmState) - {KvmState.WORKS}))
 def test_a_device_that_opens_proves_nothing(state: KvmState) -> None:
-    found = of(Kvm(state, "what was seen"))
+    found = Kvm(state, "what was seen")
     assert found.clock == WallClock("tcg")
     assert str(found) == f"TCG, a thread for each vCPU (KVM: {state}, what was seen)"
 
@@ -320,7 +320,7 @@ def test_a_proof_holds_for_its_kernel_and_qemu(proofs: list[Path], tmp_path: Pat
     cache = Cache(tmp_path)
     first = accelerator(cache, QEMU, IMAGE, "k" * 64)
     assert first.clock.accelerator == "kvm"
-    assert first.why == "-cpu host: this kernel booted until it wanted a root"
+    assert str(first) == "KVM (-cpu host: this kernel booted until it wanted a root)"
     assert accelerator(cache, QEMU, IMAGE, "k" * 64) == first
     assert proofs == [IMAGE]
     assert accelerator(cache, QEMU, IMAGE, "l" * 64).clock.accelerator == "tcg"
