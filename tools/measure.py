@@ -14,8 +14,7 @@ from harness.record.store import RunFolder, Store, load_run
 from harness.run.plan import Request
 from harness.scenario.model import Scenario
 from lab.base.errors import BlklabError, CannotJudge, Misuse
-from lab.kernels.model import Kernel
-from lab.kernels.release import series_of
+from lab.kernels.model import Kernel, series_of
 
 FOLDER = "controls"
 """The folder below the results for runs of mutants and of the kernels that they are compared with."""

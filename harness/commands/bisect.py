@@ -32,7 +32,7 @@ from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, BlklabError, Misuse
 from lab.base.reading import real
 from lab.kernels import kconfig
 from lab.kernels.git import commit_of
-from lab.kernels.release import Release
+from lab.kernels.model import Release
 from lab.session import ready_qemu
 
 _DEBIAN = "debian:"

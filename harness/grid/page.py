@@ -26,7 +26,7 @@ from harness.report.html import Values, render
 from harness.scenario.model import Bound, Claim, Scenario, Status
 from harness.scenario.registry import PER_IO
 from lab.base.errors import Misuse
-from lab.kernels.release import by_release, series_of
+from lab.kernels.model import by_release, series_of
 
 NOT_DECIDED = "not run"
 _MOST_RUNS = 40

@@ -27,7 +27,7 @@ from harness.report.format import duration, figure, plural, spread
 from harness.scenario.model import Status
 from lab.base.units import Tell
 from lab.kernels import kconfig
-from lab.kernels.release import by_release
+from lab.kernels.model import by_release
 
 STEP = 3
 """Of the ordered kernels every third is measured first."""

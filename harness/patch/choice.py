@@ -3,17 +3,23 @@
 
 Which load executes which functions of the kernel is kept in scenarios/executed.json: a line for each set of loads, with
 the functions that exactly these execute.
+
+Among them those come first whose words are those of the change: the scenario's file, and what its mutants change. The
+measure is that of text search: the cosine of word counts, logarithmic and weighted by how few scenarios have the
+word (tf-idf, Salton and Buckley 1988). ``tests/vm/test_choice_real.py`` scores it on mutants whose
+scenario is known.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from math import log, sqrt
 from pathlib import Path
 from typing import Protocol
 
 from harness.base.files import read_json
-from harness.patch.relevance import relevances
 from harness.patch.sources import Executed, Function, Touched
 from harness.report.format import plural
 from harness.run.plan import guest_job
@@ -23,6 +29,12 @@ from lab.guest.steps.device import Module
 from lab.kernels.mutants import Mutation
 from lab.session import guest_steps
 
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)*")
+_CHANGED = re.compile(r"^(?:[+-](?![+-])(.*)|@@[^@]*@@(.*))$", re.MULTILINE)
+_SUBJECT = re.compile(r"^(?:Subject|Mutant): *(.*)$", re.MULTILINE)
+_SUBJECTS = 3
+"""A subject says in few words what the lines do."""
+_SHORT = 3
 SCHEMA = 1
 REMAKE = "scripts/run --dev python -m tools.coverage"
 Loads = Mapping[str, frozenset[str]]
@@ -306,3 +318,42 @@ def choice_lines(choice: ScenarioChoice, most: int) -> Iterator[str]:
 def _listed(names: Sequence[str], most: int = _SHOWN) -> str:
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def relevances(change: str, scenarios: Sequence[Scenario], patches: Mapping[str, str]) -> Mapping[str, float]:
+    """For each scenario by name a figure from 0: the words of ``change`` in it. ``patches`` are those of mutants."""
+    texts = {each.name: _counts(each.path.read_text(), *_of_mutants(each, patches)) for each in scenarios}
+    among = Counter(word for words in texts.values() for word in words)
+    rarity = {word: log((len(texts) + 1) / count) for word, count in among.items()}
+    asked = _counts(*_changed(change), *_SUBJECT.findall(change) * _SUBJECTS)
+    return {name: _cosine(asked, words, rarity) for name, words in texts.items()}
+
+
+def _of_mutants(scenario: Scenario, patches: Mapping[str, str]) -> list[str]:
+    names = sorted({control.mutant for control in scenario.controls if control.mutant})
+    return [line for name in names for line in _changed(patches.get(name, ""))]
+
+
+def _changed(patch: str) -> list[str]:
+    return [line or head for line, head in _CHANGED.findall(patch)]
+
+
+def _counts(*texts: str) -> Counter[str]:
+    """The words of the texts and the parts of those with ``_`` or ``-``, without case and the plural's s."""
+    counts = Counter[str]()
+    for text in texts:
+        for match in _WORD.finditer(text):
+            word = match[0].lower().replace("-", "_")
+            parts = [part for part in word.split("_") if len(part) >= _SHORT]
+            counts.update(part.removesuffix("s") for part in ([word, *parts] if "_" in word else parts))
+    return counts
+
+
+def _cosine(asked: Mapping[str, int], words: Mapping[str, int], rarity: Mapping[str, float]) -> float:
+    """The length of ``asked`` is the same for all scenarios and left out."""
+
+    def weight(counts: Mapping[str, int], word: str) -> float:
+        return (1 + log(counts[word])) * rarity[word]
+
+    length = sqrt(sum(weight(words, word) ** 2 for word in words))
+    return sum(weight(asked, word) * weight(words, word) for word in asked.keys() & words.keys()) / length

@@ -17,8 +17,8 @@ from lab.base.errors import CannotJudge, Misuse
 from lab.base.reading import LIMIT, real
 from lab.base.units import printable, shortened
 from lab.kernels import mutants
+from lab.kernels.model import Release
 from lab.kernels.mutants import mutation
-from lab.kernels.release import Release
 from lab.kernels.tree import KernelSource
 from lab.yaml.strict import names, read_bytes
 

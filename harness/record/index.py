@@ -20,7 +20,7 @@ from harness.scenario.model import Status
 from lab.base.cache import size_of
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.reading import real
-from lab.kernels.release import series_of
+from lab.kernels.model import series_of
 
 FILE = "index.json"
 SCHEMA = 4

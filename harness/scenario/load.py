@@ -34,7 +34,7 @@ from harness.scenario.model import (
 from harness.scenario.ratio import ExpressionError, Names, lacking, parse_bound, parse_ratio, sampled_names
 from lab.base.errors import Misuse
 from lab.kernels import mutants
-from lab.kernels.release import RangeError, parse_range
+from lab.kernels.model import RangeError, parse_range
 from lab.topology.model import Topology
 from lab.yaml import strict
 from lab.yaml.fields import NAME, Field, Row, mapping_values

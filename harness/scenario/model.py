@@ -12,7 +12,7 @@ from harness.base.plain import identity
 from harness.scenario.timing import TIMINGS, Clock, Timing
 from lab.base.digest import WORDS
 from lab.base.units import parse_size
-from lab.kernels.release import Release, parse_range
+from lab.kernels.model import Release, parse_range
 from lab.topology.model import Loss, Topology
 
 
@@ -416,7 +416,7 @@ class Scenario:
 
 
 def is_in(release: str, kernels: str) -> bool:
-    """Whether a kernel is in a range (``lab.kernels.release``). False for a release that cannot be parsed."""
+    """Whether a kernel is in a range (``lab.kernels.model``). False for a release that cannot be parsed."""
     try:
         version = Release.parse(release)
     except ValueError:

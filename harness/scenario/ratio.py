@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from harness.scenario.model import Bound, Load, Operand, Ratio, Scenario
 from harness.scenario.registry import FIGURES, GUEST, HOST, LUN, OF_ROLES, Machine, figure_of, held_by, named
-from lab.kernels.release import RangeError
+from lab.kernels.model import RangeError
 from lab.topology.model import Topology
 from lab.yaml.strict import names, nearest, quoted
 

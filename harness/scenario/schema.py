@@ -9,7 +9,7 @@ from harness.scenario.model import Requirements, Source, Status, Unseen
 from harness.scenario.ratio import BASELINE, BOUND, BOUND_PATTERN
 from harness.scenario.timing import Clock
 from lab.guest.steps.device import FAULTS, LOSE_DISK
-from lab.kernels.release import RANGE_PATTERN
+from lab.kernels.model import RANGE_PATTERN
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
 from lab.topology.parameters import setting_fields, tried_fields
 from lab.topology.ranges import NameRange

@@ -23,8 +23,7 @@ from harness.scenario.model import Claim, Scenario, Selftest
 from harness.scenario.ratio import BOUND, FIGURE
 from lab.base import host
 from lab.base.errors import Misuse
-from lab.kernels.model import Kernel
-from lab.kernels.release import by_release, short_releases
+from lab.kernels.model import Kernel, by_release, short_releases
 
 COMMAND = "blklab check calibration"
 CALIBRATION = "calibration"

@@ -22,7 +22,7 @@ from lab.base.reading import real
 from lab.base.units import Tell
 from lab.kernels import kconfig
 from lab.kernels.kconfig import WantedOption
-from lab.kernels.release import Release, parse_range
+from lab.kernels.model import Release, parse_range
 from lab.kernels.store import read_config
 from lab.packages.apt import BOUND
 

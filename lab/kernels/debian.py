@@ -13,8 +13,7 @@ from lab.base.cache import Cache
 from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
 from lab.base.units import Tell
 from lab.kernels import store
-from lab.kernels.model import Kernel
-from lab.kernels.release import KernelRange, Release
+from lab.kernels.model import Kernel, KernelRange, Release
 from lab.packages import sources
 from lab.packages.apt import Archive, Package
 from lab.packages.store import Choose, Pin, archive_of, read_pins, unpacked

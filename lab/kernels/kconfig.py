@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base.errors import CannotJudge, InputErrors, Problem
-from lab.kernels.release import RangeError, Release, parse_range
+from lab.kernels.model import RangeError, Release, parse_range
 from lab.yaml.strict import shown_path
 
 FRAGMENTS = Path(__file__).resolve().parents[2] / "kconfigs"

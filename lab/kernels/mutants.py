@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base.errors import CannotJudge, InputErrors, Misuse, Problem
-from lab.kernels.release import RangeError, Release, parse_range
+from lab.kernels.model import RangeError, Release, parse_range
 from lab.yaml.strict import names, nearest, shown_path
 
 MUTANTS = Path(__file__).resolve().parents[2] / "scenarios/mutants"

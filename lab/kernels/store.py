@@ -18,8 +18,7 @@ from lab.base.errors import BlklabError, CannotJudge, LabBroken
 from lab.base.process import run
 from lab.base.reading import read_json
 from lab.kernels.binaries import DAMAGE, extract_vmlinux, is_bzimage
-from lab.kernels.model import Kernel
-from lab.kernels.release import Release
+from lab.kernels.model import Kernel, Release
 from lab.packages import tools
 
 KIND = "kernels"

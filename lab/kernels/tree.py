@@ -27,9 +27,8 @@ from lab.base.units import Tell, silent
 from lab.kernels import build, debian, git, local, mutants, store
 from lab.kernels.build import Builder, Output, Recipe, Toolchain
 from lab.kernels.git import Checkout
-from lab.kernels.model import Kernel
+from lab.kernels.model import Kernel, Release
 from lab.kernels.mutants import Mutation, demand_known
-from lab.kernels.release import Release
 from lab.native import elf
 from lab.packages import sources
 from lab.packages.apt import Archive, Package

@@ -18,8 +18,7 @@ from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.process import run
 from lab.base.units import Tell
 from lab.kernels import debian, store
-from lab.kernels.model import Kernel
-from lab.kernels.release import Release
+from lab.kernels.model import Kernel, Release
 from lab.packages.apt import BOUND, Archive, Package
 from lab.packages.store import Choose
 

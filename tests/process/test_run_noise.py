@@ -23,7 +23,7 @@ from harness.scenario.model import Agreement, Scenario, Status
 from harness.scenario.timing import Clock
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
-from lab.kernels.release import series_of
+from lab.kernels.model import series_of
 from lab.kernels.resolve import resolve
 from lab.qemu.machine import Limits
 from lab.session import open_lab

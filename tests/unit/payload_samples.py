@@ -6,8 +6,7 @@ from pathlib import Path
 
 from lab.base.contents import note
 from lab.guest.payload import LIBRARIES, LIBRARY_FOLDER, LOADER, MAKERS, PROGRAMS
-from lab.kernels.model import Kernel
-from lab.kernels.release import Release
+from lab.kernels.model import Kernel, Release
 from tests.unit.kernel_samples import module
 
 SMALL_PROGRAM = Path("/bin/true")

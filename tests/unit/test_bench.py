@@ -21,8 +21,7 @@ from harness.scenario.model import Arm, Scenario, Status
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, Misuse
 from lab.base.record import Outcome
-from lab.kernels.model import Kernel
-from lab.kernels.release import Release
+from lab.kernels.model import Kernel, Release
 from tests.unit.analysis_samples import claim, null_topology, scenario
 from tests.unit.scenario_text import GOOD, load
 from tests.unit.store_samples import KERNEL, facts, files, new_run, record

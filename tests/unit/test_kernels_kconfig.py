@@ -10,8 +10,8 @@ from harness.scenario.load import find_scenarios, read_scenario
 from lab.base.errors import CannotJudge, InputErrors, Misuse
 from lab.kernels.build import FIXUPS, Fixup, Toolchain, fixups_for, major_version, recipe
 from lab.kernels.kconfig import describe_drift, drift, fragments, lost, read_fragments
+from lab.kernels.model import Release, parse_range
 from lab.kernels.mutants import catalogue, mutation
-from lab.kernels.release import Release, parse_range
 from lab.realise.capability import REQUIRED_OPTIONS
 
 RELEASE = Release.parse("6.12.7")

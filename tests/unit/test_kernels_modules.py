@@ -21,8 +21,7 @@ from lab.kernels.binaries import (
     read_module,
     unsigned,
 )
-from lab.kernels.model import Kernel
-from lab.kernels.release import Release
+from lab.kernels.model import Kernel, Release
 from tests.unit.kernel_samples import OTHER_NOTE, PVH, bzimage, elf
 
 TABLES = {

@@ -14,8 +14,7 @@ from lab.base.units import silent
 from lab.kernels import debian, store, ubuntu
 from lab.kernels.binaries import module_closure
 from lab.kernels.debian import SUITES, Offer, expand, offers
-from lab.kernels.model import Kernel
-from lab.kernels.release import Release
+from lab.kernels.model import Kernel, Release
 from lab.kernels.resolve import demand, resolve
 from lab.packages import sources
 from lab.packages.apt import Archive, Package

@@ -22,8 +22,7 @@ from harness.run.plan import Request
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from lab.base.units import silent
-from lab.kernels.model import Kernel
-from lab.kernels.release import Release
+from lab.kernels.model import Kernel, Release
 from lab.kernels.tree import KernelSource, read_source
 from lab.session import Lab
 from tests.unit.record_samples import run_of

@@ -18,8 +18,7 @@ from harness.patch.series import read_series
 from harness.patch.study import MeasuredSeries, Outcomes, SeriesKernel
 from harness.patch.work import change_of, write_change
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS, Misuse
-from lab.kernels.model import Kernel
-from lab.kernels.release import Release
+from lab.kernels.model import Kernel, Release
 from lab.kernels.resolve import demand
 from tests.unit.series_samples import patched, series_of, small_tree
 from tests.unit.tree_samples import commit, git

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from lab.kernels.release import Release
+from lab.kernels.model import Release
 
 IN_ORDER = [
     "2.4.21",

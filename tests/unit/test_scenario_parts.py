@@ -14,7 +14,7 @@ from harness.scenario.model import Bound, KnownFailure, Operand, Scenario, is_in
 from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio
 from harness.scenario.registry import COUNTED, GUEST, IDLE, OF_ROLES, held_by
 from lab.base.errors import InputErrors, Misuse
-from lab.kernels.release import RangeError, parse_range
+from lab.kernels.model import RangeError, parse_range
 from tests.unit.scenario_text import GOOD, load
 
 KNOWN = """\

@@ -13,8 +13,8 @@ from harness.patch.series import Branch, read_series
 from harness.patch.sources import Sources
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge
+from lab.kernels.model import Release
 from lab.kernels.mutants import catalogue, mutation
-from lab.kernels.release import Release
 from lab.kernels.tree import named_source
 
 pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(1800)]

@@ -12,7 +12,7 @@ from harness.record.store import RunFacts
 from harness.report.format import figure, markdown_head, markdown_section, markdown_table, plural, reported, spread
 from harness.scenario.model import Claim, Scenario
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS
-from lab.kernels.release import by_release, short_releases
+from lab.kernels.model import by_release, short_releases
 from tools.evidence.failures import control_cells, prove_claims, shortfalls
 from tools.evidence.rows import COMMAND, FACTORS, EvidenceRow, RowSide, Topic
 from tools.evidence.scorer import NullPair, RowScore

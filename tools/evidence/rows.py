@@ -16,7 +16,7 @@ from harness.scenario.model import Agreement, Bound, Claim, Control, Ratio, Repr
 from harness.scenario.ratio import ExpressionError, names_of, parse_bound, parse_ratio
 from harness.studies.checks import CALIBRATION
 from lab.base.errors import InputErrors, Misuse
-from lab.kernels.release import RANGE_PATTERN, RangeError, parse_range
+from lab.kernels.model import RANGE_PATTERN, RangeError, parse_range
 from lab.topology.limits import refusals
 from lab.topology.parameters import multiplied
 from lab.yaml.fields import Choice, Field, ListOf, Number, Record, Row, Text, name_text

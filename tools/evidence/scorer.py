@@ -20,7 +20,7 @@ from harness.record.store import RunFolder, Store, load_run
 from harness.scenario.model import Claim, Control, Ratio, Scenario, Status
 from harness.scenario.registry import OF_ROLES
 from lab.base.errors import CannotJudge
-from lab.kernels.release import by_release, series_of
+from lab.kernels.model import by_release, series_of
 from tools.evidence.rows import EvidenceRow, RowSide, Topic, arms_of, by_scenario
 from tools.measure import Measure, newest_runs
 
