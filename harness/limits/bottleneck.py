@@ -79,11 +79,10 @@ class Bottleneck:
         beside = ", ".join(f"{element.short} {100 * element.share:.0f} %" for element in self.others)
         if self.binding is None:
             return "; ".join(f"{element.label} {element.figure}" for element in self._uncounted) or f"fullest: {beside}"
-        if self.binding.kind is ElementKind.LATENCY:
-            return self.binding.figure
         if self.besides:
             beside = f"{', '.join(element.short for element in self.besides)} at the limit too; {beside}"
-        return f"{self.binding.figure}; {beside}" if beside else self.binding.figure
+        alone = self.binding.kind is ElementKind.LATENCY or not beside
+        return self.binding.figure if alone else f"{self.binding.figure}; {beside}"
 
 
 def bottleneck(arm: Arm, load: Load, uses: Sequence[LoadUse], bw: Mapping[str, float]) -> Bottleneck:

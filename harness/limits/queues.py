@@ -30,7 +30,9 @@ class ElementKind(StrEnum):
     IODEPTH = "role.{}.iodepth"
 
 
-QUEUES = frozenset(ElementKind) - {"stack.{}.selector", "disk.{}", "link.{}", "cpu", "{}", "role.{}.pace"}
+QUEUES = frozenset(
+    {ElementKind.HOST_QUEUE, ElementKind.LUN_DEPTH, ElementKind.FREE_TAGS, ElementKind.LATENCY, ElementKind.IODEPTH}
+)
 """Depths: where one binds, throughput is depth over latency (Little's law)."""
 _LONGEST = 16
 
@@ -229,8 +231,7 @@ def latency(topology: Topology, way: Way, on_luns: Sequence[Role], use: LoadUse,
     shares |= {f"link.{name}": use.links[name] for name in way.links if name in use.links}
     shares |= {f"lun.{name}": use.luns[name].share_at(1) for name in way.luns} | {"cpu": 1 - use.idle}
     held = sum(use.luns[lun].mean for lun in way.luns)
-    # A mirror's writes are at several.
-    says = f"{min(held, depth):.3g} of {depth} requests at the devices"
+    says = f"{min(held, depth):.3g} of {depth} requests at the devices"  # a mirror's writes are at several
     if len(on_luns) > len(way.roles):
         every = sum(role.depth for role in on_luns)
         says = f"one request at a time, with {held:.3g} of {every} of all at the devices"
