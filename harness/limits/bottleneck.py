@@ -69,7 +69,7 @@ class Bottleneck:
     @property
     def others(self) -> tuple[Element, ...]:
         """The fullest of the rest, fullest first."""
-        named = (self.binding, *self.besides)
+        named = (self.binding, *self.besides, *(each for each in self.elements if each.kind is ElementKind.LATENCY))
         rest = [element for element in self.elements if element not in named and element.share > 0]
         return tuple(sorted(rest, key=lambda element: -element.share)[:_OTHERS])
 
