@@ -164,6 +164,10 @@ def _trim(draft: Draft) -> None:
     _role(draft).update(rw="trim", iodepth=1)
 
 
+def _behind(draft: Draft) -> None:
+    _stack(draft).update(bitmap="internal", write_mostly=1, write_behind=2)
+
+
 def _zones(draft: Draft) -> None:
     for disk in draft["topology"]["disks"].values():
         disk.update({key.name: _example(key) for key in fields.ZONE_FIELDS if key.name != "zone_max_active"})
@@ -254,7 +258,7 @@ def _stack_keys() -> Iterator[Feature]:
     for kind, keys in load._OWN_KEYS.items():
         for described in (every[key] for key in sorted(keys & every.keys())):
             for name, value in _values(described):
-                needs = _KIND_OF.get(kind, (str(kind),))
+                needs = ("md raid10",) if described is fields.LAYOUT else _KIND_OF.get(kind, (str(kind),))
                 yield Feature(described.name, name, _set(_stack, described.name, value), needs)
 
 
@@ -303,6 +307,7 @@ def features() -> tuple[Feature, ...]:
         *(Feature("cgroup", option, _weighted(option)) for option in CGROUP_FILES),
         Feature("verify", "", _verify),
         Feature("trim", "", _trim),
+        Feature("bitmap", "write-behind", _behind, ("md raid1",)),
         Feature("zones", "of the disk", _zones, ("null_blk", "scsi_debug")),
         Feature("zones", "of the role", _emulated_zones),
         Feature("hipri", "", _poll),

@@ -23,8 +23,12 @@ REQUIRED_OPTIONS = {
 }
 
 POLICY_SINCE = {"queue-depth": "Linux 6.11"}
-ATTRIBUTE_SINCE = {"md/sync_io_depth": ("md-mod", "Linux 6.16")}
-"""Attributes of stacks that not all kernels have: the module with the string, and the first release."""
+ATTRIBUTE_SINCE = {
+    "md/sync_io_depth": ("md-mod", "Linux 6.16"),
+    "no_read_workqueue": ("dm-crypt", "Linux 5.9"),
+    "no_write_workqueue": ("dm-crypt", "Linux 5.9"),
+}
+"""Attributes and flags of stacks that not all kernels have: the module with the string, and the first release."""
 UNUSABLE = {
     "target_core_user": {
         "out of cmd's iov[]": "writes two lines to the console for each command, as Linux 4.15",
@@ -125,8 +129,9 @@ def _policy_reasons(kernel: Kernel, topology: Topology) -> Iterable[str]:
 
 
 def _attribute_reasons(kernel: Kernel, topology: Topology) -> Iterable[str]:
-    wanted = {attribute for stack in topology.stacks.values() for attribute in stack.settings}
-    for attribute in sorted(wanted & set(ATTRIBUTE_SINCE)):
+    stacks = topology.stacks.values()
+    wanted = {key for key in ATTRIBUTE_SINCE for stack in stacks if key in stack.settings or getattr(stack, key, False)}
+    for attribute in sorted(wanted):
         module, since = ATTRIBUTE_SINCE[attribute]
         name = attribute.rpartition("/")[2]
         image = _code(kernel, module)

@@ -10,8 +10,8 @@ from itertools import count
 from lab.guest.steps import Step
 from lab.guest.steps.device import Array, Filesystem, LocklessArray, Loop, Module, TableStep, device, sysfs
 from lab.guest.steps.setting import Confirm, Try, Tune
-from lab.topology.fields import LOCKLESS, REPEAT_COUNT
-from lab.topology.model import Stack, StackKind, Topology, build_order
+from lab.topology.fields import CRYPT_FLAGS, LOCKLESS, REPEAT_COUNT
+from lab.topology.model import NEAR, Stack, StackKind, Topology, build_order
 
 _SECTOR = 512
 _SELECTOR_MODULES = {
@@ -92,7 +92,9 @@ def _rows(topology: Topology, stack: Stack) -> tuple[str, ...]:
         members = "".join(f" {device(member)} 0" for member in stack.over)
         return (f"0 {sectors} striped {len(stack.over)} {stack.chunk // _SECTOR}{members}",)
     if stack.kind is StackKind.CRYPT:
-        return (f"0 {sectors} crypt aes-xts-plain64 {_KEY} 0 {device(stack.over[0])} 0",)
+        flags = [flag.name for flag in CRYPT_FLAGS if getattr(stack, flag.name)]
+        options = " ".join(("", str(len(flags)), *flags)) if flags else ""
+        return (f"0 {sectors} crypt aes-xts-plain64 {_KEY} 0 {device(stack.over[0])} 0{options}",)
     return (f"0 {sectors} multipath {_multipath(stack)}",)
 
 
@@ -153,11 +155,18 @@ def _array(stack: Stack, number: int) -> Iterator[Step]:
         arguments.append(f"--chunk={stack.chunk >> 10}K")
     if stack.size:
         arguments.append(f"--size={stack.size >> 10}K")
+    if stack.layout != NEAR:
+        arguments.append(f"--layout={stack.layout[0]}2")
+    if stack.write_behind:
+        arguments.append(f"--write-behind={stack.write_behind}")
     if not stack.resync and stack.level != "raid0":
         arguments.append("--assume-clean")
     members, first = tuple(map(device, stack.over)), len(stack.over) - stack.write_mostly
     flag = ("--write-mostly",) if stack.write_mostly else ()
     made = LocklessArray if lockless else Array
     yield made(stack.name, number, " ".join((*arguments, *members[:first], *flag, *members[first:])))
+    if stack.write_behind:
+        backlog = f"{sysfs(stack.name)}/md/bitmap/backlog"
+        yield Confirm(f"stack.write_behind[{stack.name}]", backlog, str(stack.write_behind))
     if lockless:
         yield Confirm(f"stack.bitmap[{stack.name}]", f"{sysfs(stack.name)}/md/bitmap_type", "llbitmap")

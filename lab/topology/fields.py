@@ -3,7 +3,7 @@
 
 from types import SimpleNamespace
 
-from lab.topology.model import EMULATED, Driver, Processors, StackKind, Zone
+from lab.topology.model import EMULATED, NEAR, Driver, Processors, StackKind, Zone
 from lab.topology.ranges import NamedRanges, References
 from lab.yaml.fields import NAME, Choice, Field, Flag, Integer, Kind, ListOf, Record, Text, name_text, rate, size, time
 
@@ -170,6 +170,25 @@ WRITE_MOSTLY = Field(
     "1",
     default=0,
 )
+WRITE_BEHIND = Field(
+    "write_behind",
+    Integer(0, 16383),
+    "md, raid1: writes to write-mostly members that may be outstanding when a write completes",
+    "256",
+    default=0,
+)
+LAYOUT = Field(
+    "layout", Choice((NEAR, "far", "offset")), "md, raid10: where the second copy of a chunk is", default=NEAR
+)
+CRYPT_FLAGS = tuple(
+    Field(name, Flag(), f"crypt: {says}", default=False)
+    for name, says in {
+        "no_read_workqueue": "decrypt in the completion of a read",
+        "no_write_workqueue": "encrypt in the submission of a write",
+        "same_cpu_crypt": "encrypt and decrypt on the CPU of the submission",
+        "submit_from_crypt_cpus": "submit writes without a thread that sorts them",
+    }.items()
+)
 SIDE = Field(
     "side",
     Choice(("snapshot", "origin")),
@@ -267,7 +286,8 @@ _BOX = Record((MODEL, BOX_DISKS, PATH))
 _STACK = Record(
     (
         *(KIND, OVER, CHUNK, OFFSET, STACK_SIZE, SELECTOR, POLICY, MODE, REPEAT_COUNT, THROUGHPUT, LEVEL, BITMAP),
-        *(RESYNC, WRITE_MOSTLY, IOPOLICY, SIDE, DIRECT_IO, FS_TYPE, MKFS, MOUNT, STACK_QUEUE, STACK_MD),
+        *(RESYNC, WRITE_MOSTLY, WRITE_BEHIND, LAYOUT, IOPOLICY, SIDE, DIRECT_IO, FS_TYPE, MKFS, MOUNT),
+        *(*CRYPT_FLAGS, STACK_QUEUE, STACK_MD),
     )
 )
 DISKS = Field("disks", NamedRanges(_DISK, "disk"), "disks", required=True)
@@ -311,6 +331,6 @@ VM_SETTINGS = _by_name(*VM_FIELDS)
 MACHINE_SETTINGS = _by_name(CPUS, TURN, COUNTED, NODES)
 STACK_SETTINGS = _by_name(
     *(CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT, SELECTOR, POLICY, MODE, LEVEL, BITMAP, IOPOLICY),
-    *(RESYNC, WRITE_MOSTLY, DIRECT_IO, SIDE, FS_TYPE, MKFS, MOUNT),
+    *(*CRYPT_FLAGS, RESYNC, WRITE_MOSTLY, WRITE_BEHIND, LAYOUT, DIRECT_IO, SIDE, FS_TYPE, MKFS, MOUNT),
 )
 """Keys that an arm may set, by name."""

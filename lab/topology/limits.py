@@ -15,8 +15,9 @@ from lab.base.units import show_rate, show_size, show_time
 from lab.topology import emulated
 from lab.topology.emulated import Refusal
 from lab.topology.fields import ZONE_FIELDS
-from lab.topology.model import KEEPING, SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology, superblocks
+from lab.topology.model import KEEPING, SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology
 from lab.topology.ranges import in_ranges
+from lab.topology.superblock import superblocks
 
 TICKS_PER_SECOND = 50
 TICK_BYTES_PER_MB = (1 << 20) // TICKS_PER_SECOND

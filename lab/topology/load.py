@@ -9,9 +9,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lab.base.errors import Misuse
-from lab.topology.fields import ATTRIBUTES, STACK_SETTINGS, THROUGHPUT, TOPOLOGY, TOPOLOGY_RECORD
+from lab.topology.fields import ATTRIBUTES, CRYPT_FLAGS, STACK_SETTINGS, THROUGHPUT, TOPOLOGY, TOPOLOGY_RECORD
 from lab.topology.limits import refusals
-from lab.topology.model import Disk, Enclosure, Hba, Link, Lun, Processors, Stack, StackKind, Topology, build_order
+from lab.topology.model import (
+    NEAR,
+    Disk,
+    Enclosure,
+    Hba,
+    Link,
+    Lun,
+    Processors,
+    Stack,
+    StackKind,
+    Topology,
+    build_order,
+)
 from lab.topology.parameters import SCALED, read_origins, scaled
 from lab.yaml.fields import NAME, Row
 from lab.yaml.strict import Map, Node, Problems, names, nearest, parse, read_bytes, shown_path
@@ -207,10 +219,12 @@ _OWN_KEYS: Mapping[StackKind, frozenset[str]] = {
     StackKind.LINEAR: frozenset({"offset", "size"}),
     StackKind.STRIPE: frozenset({"chunk"}),
     StackKind.MULTIPATH: frozenset({"selector", "policy", "mode", "repeat_count", "throughput"}),
-    StackKind.MD: frozenset({"level", "chunk", "size", "bitmap", "resync", "write_mostly", "md"}),
+    StackKind.MD: frozenset(
+        {"level", "chunk", "size", "bitmap", "resync", "write_mostly", "write_behind", "layout", "md"}
+    ),
     StackKind.NVME: frozenset({"iopolicy"}),
     StackKind.SNAPSHOT: frozenset({"chunk", "side"}),
-    StackKind.CRYPT: frozenset(),
+    StackKind.CRYPT: frozenset(flag.name for flag in CRYPT_FLAGS),
     StackKind.LOOP: frozenset({"size", "direct_io"}),
     StackKind.FILESYSTEM: frozenset({"type", "mkfs", "mount"}),
 }
@@ -255,18 +269,26 @@ def _stack(name: str, row: Row) -> Stack | None:
     return stack
 
 
+def _lacks_of_array(stack: Stack) -> Iterator[tuple[str, str]]:
+    least = _LEAST_MEMBERS.get(stack.level)
+    if least is None:
+        yield "level", "level is missing"
+    elif len(stack.over) < least:
+        yield "over", f"{stack.level} needs at least {least} members"
+    if stack.level != "raid1" and not stack.chunk:
+        yield "chunk", "chunk is missing"
+    if stack.write_mostly and (stack.level != "raid1" or stack.write_mostly >= len(stack.over)):
+        yield "write_mostly", "some members of a raid1, but not all, may be write-mostly"
+    if stack.write_behind and not (stack.write_mostly and stack.bitmap == "internal"):
+        yield "write_behind", "it needs write_mostly and bitmap: internal"
+    if stack.layout != NEAR and stack.level != "raid10":
+        yield "layout", f"{stack.level} has no layout, only raid10 has"
+
+
 def _lacks(stack: Stack) -> Iterator[tuple[str, str]]:
     """What is missing or wrong in a stack, as (key, reason)."""
     if stack.kind is StackKind.MD:
-        least = _LEAST_MEMBERS.get(stack.level)
-        if least is None:
-            yield "level", "level is missing"
-        elif len(stack.over) < least:
-            yield "over", f"{stack.level} needs at least {least} members"
-        if stack.level != "raid1" and not stack.chunk:
-            yield "chunk", "chunk is missing"
-    if stack.write_mostly and (stack.level != "raid1" or stack.write_mostly >= len(stack.over)):
-        yield "write_mostly", "some members of a raid1, but not all, may be write-mostly"
+        yield from _lacks_of_array(stack)
     if stack.throughput and len(stack.throughput) != len(stack.over):
         yield "throughput", f"throughput has {len(stack.throughput)} entries for {len(stack.over)} paths"
     if stack.kind is StackKind.FILESYSTEM and not stack.type:

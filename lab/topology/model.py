@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lab.base.digest import WORDS
+from lab.topology.superblock import superblocks
 
 _PCIE = re.compile(r"PCIe ([0-9]+)\.0 x([0-9]+)")
 
@@ -210,6 +211,9 @@ OWN_REQUESTS = (StackKind.SNAPSHOT, StackKind.LOOP, StackKind.FILESYSTEM)
 """Stacks that make requests of their own, whose number and size the topology does not tell."""
 
 
+NEAR = "near"
+
+
 @dataclass(frozen=True)
 class Stack:
     """A block device, or a filesystem, over ``over``: names of LUNs or of other stacks.
@@ -218,7 +222,8 @@ class Stack:
     of each in turn. multipath: paths to one disk, chosen by ``selector``; ``policy`` multibus has one path group,
     failover one for each path; ``mode`` is rq or bio; service-time weighs paths by ``throughput`` (empty: equal). md:
     an array of ``level`` with ``chunk`` that uses ``size`` bytes of each member (0: all); without ``resync`` it is
-    assumed clean; the last ``write_mostly`` members of a raid1 are not read. nvme: a namespace whose paths ``iopolicy``
+    assumed clean; the last ``write_mostly`` members of a raid1 are not read, and ``write_behind`` writes to them may be
+    outstanding; ``layout`` is where a raid10 has the second copy of a chunk. nvme: a namespace whose paths ``iopolicy``
     chooses. snapshot: of the first member, with a persistent store of ``chunk`` bytes a piece on the second; ``side``
     says which of the two devices it is. crypt: aes-xts-plain64 with a fixed key. loop: over a device, or over a file of
     ``size`` bytes on a filesystem, opened for direct I/O with ``direct_io``. filesystem: ``type`` on its only member,
@@ -241,6 +246,12 @@ class Stack:
     bitmap: str = "none"
     resync: bool = False
     write_mostly: int = 0
+    write_behind: int = 0
+    layout: str = NEAR
+    no_read_workqueue: bool = False
+    no_write_workqueue: bool = False
+    same_cpu_crypt: bool = False
+    submit_from_crypt_cpus: bool = False
     iopolicy: str = "numa"
     side: str = "snapshot"
     direct_io: bool = False
@@ -421,23 +432,12 @@ class Topology:
         if stack.level == "raid1":
             return member
         data = len(stack.over) - PARITY.get(stack.level, 0)
+        if stack.layout != NEAR:
+            return member // stack.chunk // 2 * stack.chunk * data  # raid10_size
         return member // stack.chunk * stack.chunk * data // (2 if stack.level == "raid10" else 1)
 
 
 PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
-
-
-def superblocks(size: int, chunk: int) -> int:
-    """Bytes that an array keeps at the start of a member of ``size`` bytes: superblock, bitmap, room for a reshape.
-
-    validate_geometry1 and choose_bm_space in super1.c of mdadm 4.4, for metadata 1.2; without a chunk it is 0.
-    """
-    room, bitmap = 128 << 20, 4 << 10
-    while room << 10 > size and room > chunk:
-        room //= 2
-    for least, space in ((8 << 30, 32 << 10), (200 << 30, 64 << 10)):
-        bitmap = space if size > least else bitmap
-    return -(-((12 << 10) + bitmap + room) // (1 << 20)) << 20
 
 
 def build_order(topology: Topology) -> Iterator[Stack]:
