@@ -11,7 +11,7 @@ from lab.base.errors import Misuse
 from lab.topology.emulated import emulated
 from lab.topology.limits import refusals
 from lab.topology.load import read_topology
-from lab.topology.model import EMULATED, SCSI, StackKind, Topology
+from lab.topology.model import EMULATED, StackKind, Topology
 from lab.topology.parameters import apply_setting, apply_try
 from lab.yaml.fields import Row, mapping_values
 from lab.yaml.strict import Node, Scalar, names
@@ -142,10 +142,8 @@ def _check_with_topology(name: str, row: Row, queue: Mapping[str, str], topology
         if int(queue["nr_requests"]) > limit:
             message = f"arm {name}: queue.nr_requests {queue['nr_requests']} exceeds {limit}, {why}"
             row.add("", message)
-    if any(key.startswith("iocost/") for key in queue):
+    for prefix in ("iocost/", "throttle/"):
         for stack in (stack for stack in topology.stacks.values() if stack.kind is StackKind.NVME):
-            row.add("", f"arm {name}: queue.iocost: the paths below {stack.name} are no devices of their own")
-    drivers = {hba.driver for hba in topology.hbas.values()}
-    if any(key.startswith("throttle/") for key in queue) and (len(topology.luns) > 1 or not drivers <= SCSI):
-        message = f"arm {name}: queue.throttle needs a topology of one LUN that is a SCSI disk"
-        row.add("", message, f"drivers of SCSI disks: {names(sorted(SCSI))}")
+            if any(key.startswith(prefix) for key in queue):
+                says = f"the paths below {stack.name} are no devices of their own"
+                row.add("", f"arm {name}: queue.{prefix.rstrip('/')}: {says}")

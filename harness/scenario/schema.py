@@ -235,7 +235,7 @@ _IOSCHED = Field(
 _THROTTLE = Field(
     r"throttle\.(read|write)_(iops|bps)",
     Integer(1, 10**12),
-    "blk-throttle limit of a single SCSI LUN; also write_iops, read_bps, write_bps",
+    "blk-throttle limit of every LUN; also write_iops, read_bps, write_bps",
     "100",
     label="throttle.read_iops",
 )

@@ -4,15 +4,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from lab.guest.steps import Step
-from lab.guest.steps.device import Module, Mount, device, sysfs
+from lab.guest.steps.device import Module, device, sysfs
 from lab.guest.steps.load import Meanwhile, Message, PathMark
-from lab.guest.steps.setting import CGROUPS, Cgroup, Confirm, PathState, Tune
+from lab.guest.steps.setting import Cgroup, Confirm, PathState, Throttle, Tune
 from lab.kernels.binaries import module_name
 from lab.realise import drivers, inventory, stacks
 from lab.topology.model import SCSI, Driver, Loss, StackKind, Topology
 
 THROTTLE, IOCOST = "throttle/", "iocost/"
-_FIRST_SCSI_DISK = "8:0"
 SCHEDULER_MODULES = {
     "bfq": "bfq",
     "kyber": "kyber-iosched",
@@ -76,20 +75,11 @@ def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, 
     for key in (key for name in ("model", "qos") if (key := f"{IOCOST}{name}") in queue):
         file = f"io.cost.{key.removeprefix(IOCOST)}"
         settings += [Cgroup(".", lun, file, queue[key]) for lun in topology.luns]
-    settings += _limits(topology, {key: value for key, value in queue.items() if key.startswith(THROTTLE)})
+    # Limits of the root group apply to all I/O of a disk. Only cgroup v1 has them.
+    for key in (key for key in queue if key.startswith(THROTTLE)):
+        file = f"blkio.throttle.{key.removeprefix(THROTTLE)}_device"
+        settings += [Throttle(f"queue.{key}[{lun}]", lun, f"{file} {queue[key]}") for lun in topology.luns]
     return tuple(settings)
-
-
-def _limits(topology: Topology, limits: Mapping[str, str]) -> Iterator[Step]:
-    """Limits of the root group apply to all I/O of a disk. Only cgroup v1 has them."""
-    if not limits:
-        return
-    (lun,) = topology.luns
-    yield Mount("cgroup", CGROUPS)
-    yield Confirm(f"queue.{THROTTLE}device[{lun}]", f"{sysfs(lun)}/dev", _FIRST_SCSI_DISK)
-    for key, limit in limits.items():
-        file = f"{CGROUPS}/blkio.throttle.{key.removeprefix(THROTTLE)}_device"
-        yield Tune(f"queue.{key}[{lun}]", file, f"{_FIRST_SCSI_DISK} {limit}")
 
 
 def losses(topology: Topology, load: str, lost: Sequence[Loss]) -> Meanwhile:

@@ -11,7 +11,7 @@ from lab.guest.steps.device import BareQueue, Module, TableStep
 from lab.realise import recipe
 from lab.realise.recipe import devices, queue_settings, watches
 from lab.topology.load import CATALOGUE, load_topology
-from lab.topology.model import EMULATED, Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology, Zone
+from lab.topology.model import EMULATED, Disk, Driver, Hba, Link, Lun, Processors, Stack, StackKind, Topology, Zone
 
 GIB = 1 << 30
 CONFIG = "/sys/kernel/config"
@@ -291,14 +291,31 @@ def test_the_scheduler_comes_first_with_its_module(scheduler: str, module: str |
     ]
 
 
-def test_limits_are_those_of_the_root_group_on_the_first_scsi_disk() -> None:
+def test_each_of_several_null_blk_has_tags_and_memory_of_its_own() -> None:
+    one = made(Driver.NULL_BLK)
+    hbas = {name: replace(one.hbas["h"], name=name, can_queue=tags) for name, tags in (("h0", 4), ("h1", 8))}
+    hbas["h1"] = replace(hbas["h1"], node=1)
+    luns = {name: replace(lun, hba=hba) for (name, lun), hba in zip(one.luns.items(), hbas, strict=True)}
+    two = replace(one, hbas=hbas, luns=luns, processors=Processors(cpus=2, nodes=2))
+    assert "module null_blk nr_devices=0" in script(devices(two))
+    folder = "/sys/kernel/config/nullb/nullb"
+    for number, tags in enumerate((4, 8)):
+        own = {"hw_queue_depth": tags, "submit_queues": 1, "home_node": number}
+        lines = [f"write {folder}{number}/{name} {value}" for name, value in own.items()]
+        assert [line for line in script(devices(two)) if line in lines] == lines
+    shared = [line for line in script(devices(one)) if "home_node" in line or "hw_queue_depth" in line]
+    assert len(shared) == 1 and shared[0].startswith("module null_blk nr_devices=0 shared_tags=1")
+
+
+def test_limits_are_those_of_the_root_group_on_every_lun() -> None:
     queue = {"scheduler": "none", "throttle/read_iops": "100", "throttle/write_bps": "4096"}
-    assert script(queue_settings(made(Driver.SCSI_DEBUG, luns=1), queue)) == [
+    assert script(queue_settings(made(Driver.NULL_BLK), queue)) == [
         "tune queue.scheduler[d0] /lab/d0.sys/queue/scheduler none",
-        "mount cgroup /sys/fs/cgroup",
-        "confirm queue.throttle/device[d0] /lab/d0.sys/dev 8:0",
-        "tune queue.throttle/read_iops[d0] /sys/fs/cgroup/blkio.throttle.read_iops_device 8:0 100",
-        "tune queue.throttle/write_bps[d0] /sys/fs/cgroup/blkio.throttle.write_bps_device 8:0 4096",
+        "tune queue.scheduler[d1] /lab/d1.sys/queue/scheduler none",
+        "cgroup/throttle queue.throttle/read_iops[d0] d0 blkio.throttle.read_iops_device 100",
+        "cgroup/throttle queue.throttle/read_iops[d1] d1 blkio.throttle.read_iops_device 100",
+        "cgroup/throttle queue.throttle/write_bps[d0] d0 blkio.throttle.write_bps_device 4096",
+        "cgroup/throttle queue.throttle/write_bps[d1] d1 blkio.throttle.write_bps_device 4096",
     ]
 
 

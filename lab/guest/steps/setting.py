@@ -57,6 +57,16 @@ class Cgroup(Step):
 
 
 @dataclass(frozen=True)
+class Throttle(Step):
+    """Set a ``limit`` of blk-throttle, a file of the root group and its value, for a ``device``, and read it back."""
+
+    verb = "cgroup/throttle"
+    knob: str
+    device: str
+    limit: str
+
+
+@dataclass(frozen=True)
 class RouteInterrupts(Step):
     """Route all interrupts of the PCI device in the folder ``path`` (a glob) to one ``processor``, with read-back."""
 
