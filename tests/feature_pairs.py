@@ -164,6 +164,15 @@ def _trim(draft: Draft) -> None:
     _role(draft).update(rw="trim", iodepth=1)
 
 
+def _adapters(draft: Draft) -> None:
+    """An adapter for each LUN, where one has several."""
+    topology = draft["topology"]
+    for lun in topology["luns"].values():
+        if topology["hbas"].keys() == {"h0"} and ".." in (places := next(iter(topology["luns"]))):
+            topology["hbas"] = {f"h{places[1:]}": topology["hbas"]["h0"]}
+            lun["hba"] = f"h{places[1:]}"
+
+
 def _behind(draft: Draft) -> None:
     _stack(draft).update(bitmap="internal", write_mostly=1, write_behind=2)
 
@@ -307,6 +316,7 @@ def features() -> tuple[Feature, ...]:
         *(Feature("cgroup", option, _weighted(option)) for option in CGROUP_FILES),
         Feature("verify", "", _verify),
         Feature("trim", "", _trim),
+        Feature("adapters", "one for each LUN", _adapters, ("linear", "md raid1")),
         Feature("bitmap", "write-behind", _behind, ("md raid1",)),
         Feature("zones", "of the disk", _zones, ("null_blk", "scsi_debug")),
         Feature("zones", "of the role", _emulated_zones),

@@ -10,7 +10,7 @@ null_blk     devices on one shared tag set (shared_tags=1), can_queue being its 
 ===========  =====================================================================================
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from lab.guest.steps import Step
 from lab.guest.steps.device import (
@@ -43,16 +43,23 @@ _TAGS = 1024
 
 
 def _null_blk(topology: Topology) -> Iterator[Step]:
-    (hba,) = topology.hbas.values()
-    # Poll queues came with Linux 5.16 (0a593fbbc245).
-    poll = f" poll_queues={hba.poll_queues}" if hba.poll_queues else ""
-    shared = f"shared_tags=1 hw_queue_depth={hba.can_queue} submit_queues={hba.hw_queues}{poll}"
-    yield Module("null_blk", f"nr_devices=0 {shared}")
-    kept = topology.keeping()
+    first, *others = topology.hbas.values()
+    shared = "".join(f" {key}={value}" for key, value in _null_blk_queues(first).items())
+    yield Module("null_blk", "nr_devices=0" if others else f"nr_devices=0 shared_tags=1{shared}")
+    kept, nodes = topology.keeping(), topology.processors.nodes
     for index, lun in enumerate(topology.luns.values()):
-        yield from _null_blk_device(index, topology.disks[lun.disks[0]], None, kept=lun.name in kept)
+        hba = topology.hbas[lun.hba]
+        # A device of several HBAs is one by itself, with tags of its own.
+        own = {**_null_blk_queues(hba), **({"home_node": hba.node} if hba.node < nodes > 1 else {})} if others else {}
+        yield from _null_blk_device(index, topology.disks[lun.disks[0]], own, kept=lun.name in kept)
         yield NameBlock(lun.name, f"/sys/block/nullb{index}")
         yield from _confirm_zones(lun, topology.disks[lun.disks[0]])
+
+
+def _null_blk_queues(hba: Hba) -> dict[str, int]:
+    # Poll queues came with Linux 5.16 (0a593fbbc245).
+    poll = {"poll_queues": hba.poll_queues} if hba.poll_queues else {}
+    return {"hw_queue_depth": hba.can_queue, "submit_queues": hba.hw_queues, **poll}
 
 
 def _null_blk_disks(topology: Topology) -> Iterator[Step]:
@@ -60,7 +67,7 @@ def _null_blk_disks(topology: Topology) -> Iterator[Step]:
     yield Module("null_blk", "nr_devices=0")
     kept = {disk for lun in topology.keeping() for disk in topology.luns[lun].disks}
     for index, disk in enumerate(topology.disks.values()):
-        yield from _null_blk_device(index, disk, _TAGS, kept=disk.name in kept)
+        yield from _null_blk_device(index, disk, {"hw_queue_depth": _TAGS}, kept=disk.name in kept)
         yield BareQueue(f"below[{disk.name}]", f"/sys/block/nullb{index}/queue")
 
 
@@ -69,13 +76,13 @@ def _null_blk_nodes(topology: Topology) -> dict[str, str]:
     return {name: f"/dev/nullb{index}" for index, name in enumerate(topology.disks)}
 
 
-def _null_blk_device(index: int, disk: Disk, tags: int | None, *, kept: bool = False) -> Iterator[Step]:
+def _null_blk_device(index: int, disk: Disk, queues: Mapping[str, int], *, kept: bool = False) -> Iterator[Step]:
     # On 6.1 and later the block device takes the name of its configfs folder; on 5.10 it is
     # nullb<index>. Folders of that name give the same device on all kernels.
     folder = f"{CONFIGFS}/nullb/nullb{index}"
     values = {
         "size": disk.size // _MIB,
-        "hw_queue_depth": tags,
+        **queues,
         "irqmode": 2,
         "completion_nsec": disk.service or 0,
         "mbps": None if disk.rate is None else disk.rate // _MB,

@@ -106,7 +106,7 @@ CMD_PER_LUN = Field("cmd_per_lun", Integer(1, 10240), "tags that one LUN may hol
 HW_QUEUES = Field("hw_queues", Integer(1, 64), "hardware queues", "1", default=1)
 POLL_QUEUES = Field("poll_queues", Integer(0, 8), "null_blk: further queues, of roles with hipri", "1", default=0)
 SLOT = Field("slot", Text(), "slot that it is plugged into", '"9"')
-NODE = Field("node", Integer(0, 63), "NUMA node; without effect on the virtual clock", "2", default=0)
+NODE = Field("node", Integer(0, 63), "NUMA node; on the virtual clock for several null_blk only", "2", default=0)
 INTERRUPTS = Field("interrupts", Integer(0, 7), "CPU that takes its interrupts", "0", absent="the kernel's choice")
 HBA = Field("hba", Text("a name", NAME), "HBA that has the LUN", "mpt0", required=True)
 LUN_DISKS = Field("disks", References(least=1), "disks it consists of, in order", "[d0..3]", required=True)

@@ -295,7 +295,7 @@ def _mismatches(hba: Hba, topology: Topology) -> Iterator[str]:
         return
     if hba.driver is not first.driver:
         yield f"driver {hba.driver}, but {first.driver} for HBA {first.name}: all HBAs must have one driver"
-    elif hba.driver is Driver.NVMET_TCP:
+    elif hba.driver in {Driver.NVMET_TCP, Driver.NULL_BLK}:
         return
     elif hba.driver not in _LOOPBACK:
         yield f"driver {hba.driver} allows only one HBA (put all LUNs on {first.name}, or use driver tcm_loop for all)"
@@ -342,6 +342,8 @@ def _driver_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     for disk in disks:
         if disk.service is None:
             yield f"driver {hba.driver} needs disks with service, disk {disk.name} has a rate (use tcm_loop)"
+    if hba.driver is Driver.NULL_BLK and len(topology.hbas) > 1 < len(disks):
+        yield "of several HBAs of null_blk each has one LUN: shared_tags is a parameter of the module"
     if hba.driver is Driver.NULL_BLK and hba.cmd_per_lun != hba.can_queue:
         yield f"null_blk has no cmd_per_lun: any device may hold all {hba.can_queue} tags, so write {hba.can_queue}"
     for disk in disks:

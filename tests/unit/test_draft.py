@@ -280,14 +280,14 @@ def test_jobs_are_put_on_disks_by_name_and_by_map(tmp_path: Path, capsys: pytest
 def test_a_mistake_in_the_topology_names_its_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lab = tmp_path / "two.yaml"
     lab.write_text(
-        "topology: two\ntitle: Two null_blk\nmemory: 512M\n"
+        "topology: two\ntitle: Two scsi_debug\nmemory: 512M\n"
         "disks: {a: {size: 1G, service: 1ms}, b: {size: 1G, service: 1ms}}\n"
-        "hbas:\n  x: {driver: null_blk, can_queue: 64}\n  y: {driver: null_blk, can_queue: 64}\n"
+        "hbas:\n  x: {driver: scsi_debug, can_queue: 64}\n  y: {driver: scsi_debug, can_queue: 64}\n"
         "luns: {a: {hba: x, disks: [a]}, b: {hba: y, disks: [b]}}\n"
     )
     said = refused("[j]\nfilename=/dev/sda\nrw=randread\n", tmp_path, capsys, "--topology", str(lab))
     assert "two.yaml:7:" in said
-    assert "null_blk allows only one HBA (put all LUNs on x, or use driver tcm_loop for all)" in said
+    assert "scsi_debug allows only one HBA (put all LUNs on x, or use driver tcm_loop for all)" in said
     lab.write_text("[]\n")
     assert "two.yaml:1:1: " in refused("[j]\nfilename=/dev/sda\nrw=read\n", tmp_path, capsys, "--topology", str(lab))
 
