@@ -71,3 +71,12 @@ def test_a_pair_is_refused_with_a_reason_or_its_guest_has_the_verbs_and_programs
     assert not wrong
     accepted = {feature for both, made in pairs(axis).items() if made.scenario is not None for feature in both}
     assert {feature for feature in features() if feature.axis == axis} <= accepted
+
+
+def test_large_requests_need_a_driver_that_takes_them() -> None:
+    """The kernel refuses 512 KiB for null_blk: such an arm is refused at load, and a pair takes another driver."""
+    made = {tuple(map(str, both)): pair for axis in AXES[:-1] for both, pair in pairs(axis).items()}
+    refused = made["driver null_blk", "attribute max_sectors_kb"]
+    assert refused.scenario is None and "max_sectors_kb 512 exceeds 127, what null_blk takes" in refused.refusal
+    taken = made["stack linear", "attribute max_sectors_kb"]
+    assert taken.scenario is not None and "driver null_blk" not in str(taken)

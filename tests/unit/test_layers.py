@@ -349,6 +349,12 @@ def test_the_driver_of_its_disks_is_found_through_the_stack(mirrored: Topology) 
             "kind: loop, queue: {io_timeout: 900}, over",
             "whole: queue.io_timeout: it has no",
         ),
+        (
+            MIRROR,
+            "level: raid1,",
+            "level: raid1, queue: {max_sectors_kb: 128},",
+            "max_sectors_kb 128 exceeds 127, what null",
+        ),
         (MIRROR, "{size: 512M,", "{size: 300M,", "xfs needs 300M or more, m0 has 299M"),
         (LAYERS.replace("ext4", "btrfs"), "{size: 512M,", "{size: 64M,", "btrfs needs 109M or more, l3 has 64M"),
         (MIRROR, "{size: 512M,", "{size: 1M,", "stack m0: l0 has no room besides its superblock"),
