@@ -192,9 +192,11 @@ def changes(arm: Arm, load: Load, bottleneck: Bottleneck) -> tuple[Alteration, .
         raise ValueError(f"{bottleneck.arm}.{bottleneck.load} has no bottleneck")
     raised = _Raise(arm, load, bottleneck.binding)
     every: list[Alteration] = []
-    for kind in ElementKind:
-        every += _RAISED[kind](raised, [element for element in bottleneck.elements if element.kind is kind])
+    for kind, alter in _RAISED.items():
+        every += alter(raised, [element for element in bottleneck.elements if element.kind is kind])
     every += raised.parallel_disks()
+    if not any(row.named for row in every):
+        every.append(Alteration(bottleneck.label, "", arm, load, True, refused="it is no limit that can be raised"))
     known = [replace(row, refused=row.refused or "; ".join(map(str, refusals(row.arm.topology)))) for row in every]
     return tuple(sorted(known, key=lambda change: not change.named))
 
@@ -303,12 +305,11 @@ class _Raise:
             if (arm, load) != (self.arm, self.load):
                 yield Alteration(group.label, "a quarter higher", arm, load, group == self.binding)
 
-    def latencies(self, groups: Sequence[Element]) -> Iterator[Alteration]:
-        for group in (group for group in groups if group == self.binding):
-            yield Alteration(group.label, "", self.arm, self.load, True, refused="it is no limit that can be raised")
-
     def iodepths(self, groups: Sequence[Element]) -> Iterator[Alteration]:
         roles = self.load.roles
+        # More in flight is what a latency is proven by, unless a lock holds it back.
+        single = self.binding.kind is ElementKind.LATENCY and all(role.iodepth == 1 for role in roles.values())
+        hidden = ElementKind.IODEPTH if single else ElementKind.LATENCY
         deeper = {
             name: replace(role, iodepth=ceil(role.iodepth * RAISE))
             if role.ioengine == "io_uring" or (role.ioengine == "libaio" and role.direct)
@@ -317,7 +318,7 @@ class _Raise:
         }
         refused = "" if deeper != roles else "its roles have one request in flight each"
         says = _from_to(*([role.iodepth for role in each.values()] for each in (roles, deeper)))
-        for group in groups:
+        for group in (group for group in groups if group.kind is not hidden):
             load, named = replace(self.load, roles=deeper), group == self.binding
             yield Alteration(group.label, says, self.arm, load, named, refused=refused)
 
@@ -363,15 +364,14 @@ def _from_to(before: Iterable[int], after: Iterable[int]) -> str:
 
 
 _RAISED = {
+    ElementKind.SELECTOR: _Raise.selectors,
     ElementKind.DISK: _Raise.disks,
     ElementKind.LINK: _Raise.links,
-    ElementKind.SELECTOR: _Raise.selectors,
     ElementKind.CPU: _Raise.cpu,
     ElementKind.HOST_QUEUE: _Raise.host_queues,
     ElementKind.LUN_DEPTH: _Raise.lun_depths,
-    ElementKind.IODEPTH: _Raise.iodepths,
-    ElementKind.PACE: _Raise.paces,
     ElementKind.LIMIT: _Raise.limits,
-    ElementKind.FREE_TAGS: _Raise.latencies,
-    ElementKind.LATENCY: _Raise.latencies,
+    ElementKind.PACE: _Raise.paces,
+    ElementKind.LATENCY: _Raise.iodepths,
+    ElementKind.IODEPTH: _Raise.iodepths,
 }
