@@ -4,12 +4,14 @@
 import io
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from harness.cli import main
+from harness.commands import patch as command
 from harness.commands.options import kernel_specs
 from harness.limits.entries import load_scenario
 from harness.patch.choice import Coverage
@@ -17,10 +19,14 @@ from harness.patch.report import commit_lines
 from harness.patch.series import read_series
 from harness.patch.study import MeasuredSeries, Outcomes, SeriesKernel
 from harness.patch.work import change_of, write_change
-from lab.base.errors import EXIT_MISUSE, EXIT_PASS, Misuse
+from harness.run.plan import Request
+from lab.base.errors import EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, Misuse
 from lab.kernels.model import Kernel, Release
 from lab.kernels.resolve import demand
+from lab.kernels.tree import KernelSource
+from tests.unit.record_samples import run_of
 from tests.unit.series_samples import patched, series_of, small_tree
+from tests.unit.test_patch import built
 from tests.unit.tree_samples import commit, git
 
 
@@ -165,7 +171,35 @@ def test_patch_without_a_series_says_what_would_be_measured_and_writes_nothing_i
     head = git(tree, "rev-parse", "HEAD")[:12]
     assert f"blklab: what is not committed on {head}, against {head}, in {tree}\n" in said.err
     assert "fair-tags: 1 load executes blk_timeout" in said.out
-    assert f"2 cells, {2 * len(load_scenario('fair-tags').arms)} boots, at most " in said.out
+    assert f"2 cells, {2 * len(load_scenario('fair-tags').arms)} boots, " in said.out
+    assert state(tree) == before
+
+
+def test_the_change_in_a_tree_is_measured_against_its_base_and_ends_with_lines_for_a_commit_message(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = git(tree, "rev-parse", "HEAD")
+    rates = {base: [95.0, 96.0]}
+
+    def built_of(source: KernelSource, *_: object, **__: object) -> Kernel:
+        return replace(built(), digest=source.revision)
+
+    def measure(request: Request) -> SimpleNamespace:
+        digest = request.kernel.digest
+        day = 1 if digest == base else 2
+        return SimpleNamespace(folder=run_of(tmp_path / "runs", rates.get(digest, [80.0, 82.0]), day=day))
+
+    monkeypatch.setattr(command, "bench_of", lambda *_, **__: SimpleNamespace(measure=measure, lab=None))
+    monkeypatch.setattr("harness.patch.study.tree.built", built_of)
+    monkeypatch.chdir(tree / "block")
+    edit(tree)
+    before = state(tree)
+    words = ["patch", "--scenario", "fair-tags", "--no-profile", "--results", str(tmp_path / "results")]
+    assert main(words) == EXIT_FAIL
+    lines = capsys.readouterr().out.splitlines()[-8:]
+    assert lines[0].startswith("Verdict: WORSE  ") and lines[-1] == "Repeat:  blklab patch --scenario fair-tags"
+    (figure, was, now, change) = (line[9:] for line in lines[1:5])
+    assert figure.endswith(".iops") and (was, now, change) == ("95.50", "81.00", "-15.2%")
     assert state(tree) == before
 
 
