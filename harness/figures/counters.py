@@ -16,7 +16,7 @@ from io import BytesIO
 from harness.figures.boot import READBACK, LoadFiles, MeasurementError
 from harness.figures.fio import bytes_read
 from harness.scenario.model import Role
-from harness.scenario.registry import LARGEST_FOLIO, MOST_PROCESSORS, SLOTS, BootFile, Figures, Readings
+from harness.scenario.registry import LARGEST_FOLIO, LUN, MOST_PROCESSORS, SLOTS, BootFile, Figures, Readings
 from lab.base.record import INVENTORY
 from lab.realise.inventory import Inventory, mismatches, read_inventory
 
@@ -126,7 +126,8 @@ def _sums(deltas: Mapping[str, float]) -> dict[str, float]:
 def counter_figures(files: LoadFiles, figures: Figures) -> Readings:
     """``disk.*`` and ``members.*``, added up over block devices, and what follows from them. Raises MeasurementError.
 
-    They are of the window with its ramp; two roles on one LUN share them. ``resync.bw`` is the same for every role.
+    They are of the window with its ramp; two roles on one LUN share them. LUNs below a stack have a ``disk.*`` of their
+    own. ``resync.bw`` is the same for every role.
     """
     load = files.load
     window = read_window(_counter_file(files, "before"), files.sent(BootFile.COUNTERS), load.name)
@@ -141,6 +142,9 @@ def counter_figures(files: LoadFiles, figures: Figures) -> Readings:
         }
         for where, counts in summed.items():
             yield from (((load.name, role.name, f"{where}.{name}"), value) for name, value in counts.items())
+        if below.keys() != named.keys():
+            for lun, counts in below.items():
+                yield from (((load.name, LUN, f"{lun}.disk.{name}"), value) for name, value in counts.items())
         requests = [counts["requests"] for counts in below.values()]
         if sum(requests):
             yield (load.name, role.name, "paths.busiest"), max(requests) / sum(requests)

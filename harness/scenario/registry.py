@@ -200,6 +200,8 @@ def _diskstats() -> Iterator[Figure]:
     says_flushes = "flush requests there, which writes include and sectors do not"
     for where in ("disk", "members"):
         count = partial(Figure, says=says, source=BootFile.COUNTERS, below=where == "members")
+        if where == "disk":  # Where a role's device is a stack, its members have their own.
+            count = partial(count, held_by=(ROLE, LUN))
         counter = partial(count, basis=Basis.COUNT, noise=Noise.COUNTER)
         time = partial(count, unit="ms", basis=Basis.TIME, noise=Noise.TICKS)
         for way in _WAYS:

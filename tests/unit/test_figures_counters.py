@@ -369,3 +369,22 @@ def test_a_count_under_try_is_measured_with_what_the_kernel_made_of_it(tmp_path:
     with pytest.raises(MeasurementError, match="round-robin has no repeat count"):
         tried_counts({"mp.table": b"0 8 multipath 0 0 1 1 historical-service-time 0 1 0 8:0"}, rig)
     assert not any("repeat_count" in str(step) for step in steps(rig) if isinstance(step, Try))
+
+
+def test_each_member_of_a_stack_has_counters_of_its_own() -> None:
+    stacked = replace(null_topology(), stacks={"vol": Stack("vol", StackKind.STRIPE, ("fast", "slow"), chunk=4096)})
+    measured = {name: data for name, data in files().items() if not name.endswith("samples.json")}
+    measured["readback"] += b"device\t/lab/vol\tnullb2\n"
+    for when, counted in (("before", (0, 0, 0)), ("after", (30, 10, 40))):
+        rows = "".join(f" 252 {n} nullb{n} {reads} 0 0 0 0 0 0 0 0 0 0\n" for n, reads in enumerate(counted))
+        measured[f"solo.{when}"] = ("== /proc/diskstats\n" + rows).encode()
+    figures = figures_of(measured, stacked, (load("solo", role("fast", "vol")),))
+    reads = {key[1:]: value for key, value in figures.items() if key[2].endswith(("disk.reads", "members.reads"))}
+    assert reads == {
+        ("fast", "disk.reads"): 40,
+        ("fast", "members.reads"): 40,
+        ("lun", "fast.disk.reads"): 30,
+        ("lun", "slow.disk.reads"): 10,
+    }
+    plain = figures_of(measured, stacked, (load("solo", role("fast", "fast")),))
+    assert ("solo", "lun", "fast.disk.reads") not in plain and plain["solo", "fast", "disk.reads"] == 30
