@@ -171,7 +171,7 @@ def test_patch_without_a_series_says_what_would_be_measured_and_writes_nothing_i
     head = git(tree, "rev-parse", "HEAD")[:12]
     assert f"blklab: what is not committed on {head}, against {head}, in {tree}\n" in said.err
     assert "fair-tags: 1 load executes blk_timeout" in said.out
-    assert f"2 cells, {2 * len(load_scenario('fair-tags').arms)} boots, " in said.out
+    assert f"2 cells (scenario x kernel), {2 * len(load_scenario('fair-tags').arms)} boots, " in said.out
     assert state(tree) == before
 
 
