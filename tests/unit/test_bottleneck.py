@@ -14,7 +14,6 @@ from harness.figures.samples import Held, LoadUse, mean_use, read_use
 from harness.limits import bottleneck as precedence_module
 from harness.limits.bottleneck import (
     NOTHING,
-    PRECEDENCE,
     UNCOUNTED,
     Alteration,
     Bottleneck,
@@ -87,7 +86,7 @@ def test_the_figure_is_that_of_the_element(name: str, key: str, says: str) -> No
 def test_another_precedence_turns_a_selftest_red(
     monkeypatch: pytest.MonkeyPatch, name: str, key: str, first: ElementKind, said: str
 ) -> None:
-    order = (first, *(kind for kind in PRECEDENCE if kind is not first))
+    order = (first, *(kind for kind in precedence_module.PRECEDENCE if kind is not first))
     monkeypatch.setattr(precedence_module, "PRECEDENCE", order)
     assert named(name, key).label == said != wanted(name, key)
 
