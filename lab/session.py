@@ -17,7 +17,6 @@ from lab.base.errors import LabBroken
 from lab.base.record import BootRecord
 from lab.base.units import Tell, silent
 from lab.guest import image, payload
-from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
 from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import HOST_NOISE, LOSE_DISK, Daemon, Inject, Lose, Module
@@ -196,7 +195,7 @@ class PreparedJob:
 
     kernel: Kernel
     memory: int
-    base: BaseImage
+    base: Path
     job_archive: bytes
     steps: tuple[Step, ...]
     wall_limit: float
@@ -257,7 +256,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     archive, alike = (image.job_archive(job_files(steps, deadline=deadline)) for steps in (complete, work))
     fingerprint = {
         "kernel": kernel.digest,
-        "base": base.digest,
+        "base": lasting_digest(base),
         "job": digest_bytes(archive),
         # The job without the dependencies of modules, which differ between kernels.
         "work": digest_bytes(alike),
@@ -412,8 +411,8 @@ def boot_inputs(lab: Lab, prepared: PreparedJob) -> kit.Inputs:
     return kit.Inputs(
         kernel=boots,
         kernel_digest=lasting_digest(boots),
-        base=prepared.base.path,
-        base_digest=prepared.base.digest,
+        base=prepared.base,
+        base_digest=prepared.fingerprint["base"],
         job_digest=prepared.fingerprint["job"],
         steady=lab.steady.path,
         qemu=f"{lab.qemu.version_text} {lab.qemu.package}".rstrip(),
@@ -426,7 +425,7 @@ def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
         program=lab.qemu.path,
         version=lab.qemu.version,
         kernel=kernel.vmlinux or kernel.image,
-        initrd=prepared.base.path,
+        initrd=prepared.base,
         job=kit.JOB,
         firmware=lab.qemu.firmware,
         memory=prepared.memory >> 20,

@@ -91,14 +91,14 @@ def boot_here(order: Order) -> Booted | Lacks | Unfit:
         if reason := _unfit(order):
             return Unfit(worker, reason)
         store = Cache.default()
-        wanted = (order.image, order.prepared.base.digest)
+        wanted = (order.image, order.prepared.fingerprint["base"])
         found = {digest: store.find(KIND, digest) for digest in wanted}
         lacking = tuple(digest for digest, path in found.items() if path is None)
         if lacking:
             return Lacks(worker, lacking)
         image, base = (path / _FILE for path in found.values() if path is not None)
         kernel = replace(order.prepared.kernel, image=image, vmlinux=image)
-        prepared = replace(order.prepared, kernel=kernel, base=replace(order.prepared.base, path=base))
+        prepared = replace(order.prepared, kernel=kernel, base=base)
         with tempfile.TemporaryDirectory(prefix="blklab-boot.") as folder, _called_off(order.stop) as abort:
             lab = Lab(store, find_qemu(), steady(store), Payload({}, {}))
             with _lanes().taken(prepared.memory, abort=abort):
@@ -271,7 +271,7 @@ class Cluster:
     ) -> BootRecord:
         """Like ``lab.session.run_job``. Raises Stopped once ``abort`` is set, LabBroken if no worker can boot it."""
         boots = prepared.kernel.vmlinux or prepared.kernel.image
-        files = {known_digest(boots): boots, prepared.base.digest: prepared.base.path}
+        files = {known_digest(boots): boots, prepared.fingerprint["base"]: prepared.base}
         order = Order(prepared, known_digest(boots), lab.qemu.digest, code_digest(), self.stop_name)
         target = ""
         while True:

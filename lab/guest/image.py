@@ -2,12 +2,10 @@
 """The initramfs of one boot: a cached archive that all boots of a kernel share, followed by the job."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from lab.base.cache import Cache
-from lab.base.contents import lasting_digest
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge
 from lab.guest.payload import Payload, archive, regular
@@ -20,22 +18,14 @@ KIND = "initramfs"
 _FILE = "base.cpio"
 
 
-@dataclass(frozen=True)
-class BaseImage:
-    """Archive with the payload and some modules of a kernel; ``digest`` is its sha256."""
-
-    path: Path
-    digest: str
-
-
 def base_image(
     cache: Cache,
     kernel: Kernel,
     payload: Payload,
     modules: Sequence[str],
     programs: Mapping[str, bytes] = MappingProxyType({}),
-) -> BaseImage:
-    """The cached archive for these modules (their dependencies included) and ``programs`` by name."""
+) -> Path:
+    """The cached archive with the payload, these modules and what they depend on, and ``programs`` by name."""
     closure = _complete(kernel, modules)
     built = {name: digest_bytes(program) for name, program in programs.items()}
     # Verifying signatures takes a tenth of the instructions of a boot; most kernels load modules without one as well.
@@ -51,8 +41,7 @@ def base_image(
             entries[f"bin/{name}"] = regular(program, executable=True)
         (into / _FILE).write_bytes(archive(entries))
 
-    path = cache.entry(KIND, key, fill) / _FILE
-    return BaseImage(path, lasting_digest(path))
+    return cache.entry(KIND, key, fill) / _FILE
 
 
 def job_archive(files: Mapping[str, bytes]) -> bytes:

@@ -6,7 +6,6 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -17,7 +16,6 @@ from lab.base.cache import Cache
 from lab.base.digest import digest_results
 from lab.base.errors import CannotJudge, InputErrors, LabBroken
 from lab.base.record import LINE_NAMES
-from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
 from lab.native.programs import Steady
 from lab.observers import _LOCKS, functions_file, io_ends, number_offset
@@ -123,8 +121,8 @@ def test_nodes_need_a_kernel_that_has_them(nodes: int, lacks: bool, tmp_path: Pa
 def test_a_guest_has_hardware_for_its_nodes(nodes: int, words: tuple[str, ...], tmp_path: Path) -> None:
     qemu = Qemu(Path("/opt/qemu"), (10, 0, 13), "", frozenset(), None, "q" * 64)
     lab = Lab(Cache(tmp_path), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
-    base, own = BaseImage(tmp_path, "b" * 64), kernel(tmp_path / "kernel", {})
-    spec = _machine(lab, PreparedJob(own, 512 << 20, base, b"", (), 0.0, {}, processors=Processors(4, nodes=nodes)))
+    own = kernel(tmp_path / "kernel", {})
+    spec = _machine(lab, PreparedJob(own, 512 << 20, tmp_path, b"", (), 0.0, {}, processors=Processors(4, nodes=nodes)))
     assert (spec.cpus, spec.hardware) == (4, words)
 
 
@@ -252,7 +250,7 @@ def test_a_boot_with_counts_has_the_names_of_figures_outside_its_digest(
         (into / "kallsyms.gz").write_bytes(text)
 
     lab.cache.entry("kallsyms", own.digest, fill)
-    prepared = PreparedJob(own, 0, cast(BaseImage, None), b"", (), 0.0, {})
+    prepared = PreparedJob(own, 0, tmp_path, b"", (), 0.0, {})
     before = record(tmp_path, files)
     after = with_line_names(lab, prepared, before, names)
     assert after.files == {**files, **({} if added is None else {LINE_NAMES: added.encode()})}

@@ -4,7 +4,6 @@
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -13,7 +12,6 @@ from harness.run.tracing import chosen_arm, parse_events
 from lab.base.cache import Cache
 from lab.base.digest import digest_results
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
 from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import Module
@@ -106,7 +104,7 @@ def test_modules_count_where_their_symbols_are_known() -> None:
 
 
 def job(folder: Path, *steps: Step) -> PreparedJob:
-    return PreparedJob(kernel(folder, {}), 0, cast(BaseImage, None), b"", steps, 1.0, {})
+    return PreparedJob(kernel(folder, {}), 0, folder, b"", steps, 1.0, {})
 
 
 @pytest.mark.parametrize("version", [(7, 2, 22), (9, 0, 0), (10, 0, 2)])
