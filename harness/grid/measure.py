@@ -22,7 +22,7 @@ from harness.base.files import copy_atomic, held, held_one, writing
 from harness.grid.lines import GridRow
 from harness.judge.cells import WORST_FIRST
 from harness.judge.verdict import Verdict
-from harness.limits.cost import boot_seconds
+from harness.limits.cost import arm_seconds
 from harness.record.grid import (
     FOLDER,
     Grid,
@@ -207,7 +207,7 @@ class _Matrix:
     def decide(self, folder: GridFolder) -> GridFolder:
         record = replace(folder.grid, cells=tuple(cell.undecided() for cell in folder.grid.cells))
         own = record.own
-        seconds = {scenario.name: boot_seconds(scenario) for scenario in self.plan.scenarios}
+        seconds = {scenario.name: arm_seconds(scenario) for scenario in self.plan.scenarios}
         cells = tuple((c.scenario, c.kernel.release or c.kernel.spec, (c.boots, seconds[c.scenario])) for c in own)
         at_once = (self.bench.cluster or self.bench.turns).lanes.at_once
         self.listener(MatrixStarted(cells, at_once))

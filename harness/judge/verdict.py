@@ -123,9 +123,8 @@ def judge(
         required.append(Status.DONE)
     every = (*cells, *(base or ()))
     silent = not claims and not controls
-    measured = any(cell.status is not Status.SKIP for cell in cells)
-    only_measured = measured and (silent or scenario.is_draft)
-    if silent and not measured:
+    only_measured = (silent or scenario.is_draft) and any(cell.status is not Status.SKIP for cell in cells)
+    if silent and not only_measured:
         required.append(Status.SKIP)
     status = roll_up((cell.status for cell in every), required)
     return Verdict(

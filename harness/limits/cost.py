@@ -118,6 +118,11 @@ def _pieces(topology: Topology, name: str, bs: int) -> int:
     return max(ceil(bs / (stack.chunk or bs)), *(_pieces(topology, member, bs) for member in stack.over))
 
 
+def arm_seconds(scenario: Scenario) -> dict[str, float]:
+    """Host time of a boot of each arm."""
+    return {arm: boot_seconds(scenario, (arm,)) for arm in scenario.arms}
+
+
 def boot_seconds(scenario: Scenario, arms: Iterable[str] = ()) -> float:
     """Host time of a boot, the mean over the arms."""
     named = tuple(arms) or tuple(scenario.arms)

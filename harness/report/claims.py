@@ -234,9 +234,9 @@ class Surroundings:
     def kernels(self) -> tuple[str, str]:
         """The kernel of ``baseline.*`` (empty without one) and that under test, by spec where both have one release."""
         base, kernel = self.facts.base, self.facts.kernel
-        if base is None:
-            return "", kernel.release
-        return (base.spec, kernel.spec) if base.release == kernel.release else (base.release, kernel.release)
+        if base is None or base.release != kernel.release:
+            return base.release if base else "", kernel.release
+        return base.spec, kernel.spec
 
     def precision(self, scenario: Scenario) -> Precision:
         """How exactly the BASE kernel and this one can be compared."""

@@ -14,17 +14,9 @@ from harness.judge.verdict import SHOWN_METRIC, Verdict
 from harness.limits.bottleneck import by_role
 from harness.record.store import PlannedCell, RunFolder
 from harness.report import charts
+from harness.report import claims as said
 from harness.report.charts import FEW_LINES, SLOWEST, Distribution, Occupancy, StripRow, strip
-from harness.report.claims import (
-    NOT_MEASURED,
-    Surroundings,
-    claim_text,
-    conclusion,
-    headline,
-    incidents,
-    method,
-    settings_words,
-)
+from harness.report.claims import NOT_MEASURED, Surroundings, claim_text, conclusion, incidents, method, settings_words
 from harness.report.format import LEGEND, change_words, figure, limits, plural, reported, severity, spread, time_words
 from harness.report.html import Values, render
 from harness.report.topology import branches, stack_boxes
@@ -102,7 +94,7 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         facts=run.facts,
         verdict=verdict,
         conclusion=conclusion(verdict),
-        headline=headline(verdict),
+        headline=said.headline(verdict),
         unmet=[row for row in (*claims, *controls) if severity(row["word"]) <= severity(Status.DONE)],
         seeds=plural(len(verdict.seeds), "seed"),
         base=around.kernels[0],

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, field, replace
 
 from harness.base.files import held_one
+from harness.limits.cost import arm_seconds
 from harness.record.judging import Altered, Run, judge_run
 from harness.record.store import PlannedCell, RunFolder, Store, load_run
 from harness.run.boots import Boots, Lanes, Side, Turns, adopt, recorded
@@ -131,8 +132,8 @@ class Bench:
                 made = sum(len(cells) for _, cells in sides)
                 sides.append((Boots(self.lab, scenario, folder, each.jobs, listener, turns, made=made), waiting))
             (boots, first), *others = sides
-            boots_left = sum(len(cells) for _, cells in sides)
-            listener(RunStarted(scenario.name, plan.request.kernel.release, boots_left, boots.at_once(first)))
+            left, at_once = sum(len(cells) for _, cells in sides), boots.at_once(first)
+            listener(RunStarted(scenario.name, plan.request.kernel.release, left, at_once, arm_seconds(scenario)))
             verdict = plan.boots.make(boots, first, *others)
             elapsed, unfinished = time.monotonic() - started, plan.boots.repeatable(verdict)
             runs = []

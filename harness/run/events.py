@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Progress events of runs and matrices."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from harness.scenario.model import Status
 
 
 @dataclass(frozen=True)
 class RunStarted:
-    """``boots`` remain to be made, at most ``at_once`` at a time."""
+    """``boots`` remain to be made, ``at_once`` at a time; ``seconds`` of each arm's on an idle host at most."""
 
     scenario: str
     kernel: str
     boots: int
     at_once: int
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ class CellFinished:
 
 @dataclass(frozen=True)
 class MatrixStarted:
-    """``cells`` to decide: scenario, kernel, number of boots and seconds of each on an idle host at most."""
+    """``cells`` to decide: scenario, kernel, number of boots and ``seconds``, as of ``RunStarted``."""
 
-    cells: tuple[tuple[str, str, tuple[int, float]], ...]
+    cells: tuple[tuple[str, str, tuple[int, Mapping[str, float]]], ...]
     at_once: int
 
 

@@ -9,7 +9,9 @@ from rich.console import Console
 from harness.judge.verdict import Verdict, judge
 from harness.record.store import RunFacts
 from harness.report.claims import Surroundings
+from harness.report.terminal.progress import Tally
 from harness.report.terminal.run import print_verdict
+from harness.run.events import CellFinished, CellStarted, RunStarted
 from harness.scenario.model import Scenario, Status
 from tests.unit.analysis_samples import AT_MOST, SEEDS, cells, claim, control, scenario
 from tests.unit.format_samples import FACTS
@@ -43,3 +45,15 @@ def test_two_builds_of_one_release_have_columns_of_their_own() -> None:
     (heads,) = [line.split() for line in text.splitlines() if line.lstrip().startswith("arm ")]
     assert heads == ["arm", "load", "role", "path:other", FACTS.kernel.spec, "quotient"]
     assert "baseline: path:other" in text
+
+
+def test_the_rest_is_estimated_by_what_each_arm_takes() -> None:
+    """On this host the boot of 10 s took 50 s: the one of 40 s, 50 s after its start, takes 200 s; 150 s are left."""
+    seconds = 0.0
+    tally = Tally(lambda: seconds)
+    tally.take(RunStarted("s", "6.1", 2, 2, {"slower": 10.0, "base": 40.0}))
+    tally.take(CellStarted(1, "base", 1))
+    tally.take(CellStarted(2, "slower", 1))
+    seconds = 50.0
+    tally.take(CellFinished(2, "slower", 1, Status.PASS, 50.0))
+    assert tally.remaining() == 150.0

@@ -142,7 +142,7 @@ class Hand:
 def test_the_rest_is_estimated_scenario_by_scenario() -> None:
     clock = Hand()
     tally = Tally(clock)
-    tally.take(MatrixStarted((("fast", "5.10", (2, 1.0)), ("slow", "5.10", (2, 1.0)), ("fast", "6.1", (4, 1.0))), 2))
+    tally.take(MatrixStarted((("fast", "5.10", (2, {})), ("slow", "5.10", (2, {})), ("fast", "6.1", (4, {}))), 2))
     tally.take(OfCell(0, RunStarted("fast", "5.10", 2, 2)))
     tally.take(OfCell(0, CellStarted(1, "a", 1)))
     assert tally.remaining() is None
@@ -166,7 +166,7 @@ def test_the_rest_is_estimated_scenario_by_scenario() -> None:
 def test_a_log_gets_a_line_a_cell_and_one_for_each_boot_that_went_wrong() -> None:
     out = io.StringIO()
     with progress(Console(file=out, width=40)) as listen:
-        listen(MatrixStarted((("s", "5.10", (2, 3.0)), ("s", "6.1", (2, 3.0))), 2))
+        listen(MatrixStarted((("s", "5.10", (2, {})), ("s", "6.1", (2, {}))), 2))
         listen(OfCell(0, RunStarted("s", "5.10", 2, 2)))
         listen(OfCell(0, CellStarted(1, "a", 1)))
         listen(OfCell(0, CellPhase(1, "load solo")))
@@ -190,7 +190,7 @@ def test_a_terminal_shows_the_boots_that_run() -> None:
     out = io.StringIO()
     console = Console(file=out, width=100, force_terminal=True, color_system=None)
     with progress(console, now=Hand()) as listen:
-        listen(MatrixStarted((("s", "5.10", (2, 3.0)),), 2))
+        listen(MatrixStarted((("s", "5.10", (2, {})),), 2))
         listen(OfCell(0, CellStarted(1, "limited", 3)))
         listen(OfCell(0, CellPhase(1, "load solo")))
         assert "s on 5.10  limited seed 3  load solo" in out.getvalue()
@@ -201,7 +201,7 @@ def test_a_terminal_shows_the_boots_that_run() -> None:
 def test_on_a_busy_host_other_scenarios_are_scaled_by_what_the_first_boots_took() -> None:
     """A boot of 5 s by the model took 50 s: one of 20 s takes 200 s. Left: 50 of fast, 2 x 200 of slow."""
     tally = Tally(Hand())
-    tally.take(MatrixStarted((("fast", "6.1", (2, 5.0)), ("slow", "6.1", (2, 20.0))), 1))
+    tally.take(MatrixStarted((("fast", "6.1", (2, {"a": 5.0})), ("slow", "6.1", (2, {"b": 20.0}))), 1))
     tally.take(OfCell(0, CellFinished(1, "a", 1, Status.PASS, 50.0)))
     assert tally.remaining() == 450.0
 

@@ -134,9 +134,8 @@ def print_matrix(console: Console, grid: Grid) -> None:
     for (status, why), cells in alike.items():
         if status is not Status.PASS:
             runs = (f"{cell.scenario} on {named[cell.kernel]}" + f" ({cell.run})" * bool(cell.run) for cell in cells)
-            console.print(
-                Text("  ").append(str(status), STYLES[status]).append(f"  {'; '.join(runs)}: {why}"), soft_wrap=True
-            )
+            line = Text("  ").append(str(status), STYLES[status])
+            console.print(line.append(f"  {'; '.join(runs)}: {why}"), soft_wrap=True)
     counted = {status: sum(cell.status is status for cell in grid.own) for status in Status}
     shown = ", ".join(f"{count} {status}" for status, count in counted.items() if count)
     line = Text(f"\n{plural(len(grid.own), 'cell')}: {shown}; ")

@@ -3,7 +3,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -21,8 +21,7 @@ from harness.scenario.model import Status
 Now = Callable[[], float]
 """A monotonic clock in seconds."""
 _REFRESH = 4
-_NEARLY = 0.9
-"""Of its usual time: what has passed at most of a boot that runs."""
+_NEARLY = 0.9  # of its usual time has passed at most, while a boot runs
 
 
 @contextmanager
@@ -62,26 +61,29 @@ class RunningBoot:
 
 @dataclass
 class RunTally:
-    """A run, alone or as a cell of a matrix. ``running`` by number; ``seconds`` are those of the boots that ended.
-    ``modelled`` is what a boot takes on an idle host at most, in a unit that all runs have in common."""
+    """A run, alone or as a cell of a matrix. ``running`` by number; ``slower`` is what each boot that ended took over
+    what is ``modelled`` for its arm, 1 s where that is not known."""
 
     scenario: str
     name: str
     boots: int
-    modelled: float = 1.0
+    modelled: Mapping[str, float] = field(default_factory=dict)
     running: dict[int, RunningBoot] = field(default_factory=dict)
-    seconds: list[float] = field(default_factory=list)
+    slower: list[float] = field(default_factory=list)
+
+    def usual(self, arm: str = "") -> float:
+        return self.modelled.get(arm) or fmean(self.modelled.values() or (1.0,))
 
     @property
     def to_make(self) -> int:
         """Boots that have not ended."""
-        return max(0, self.boots - len(self.seconds))
+        return max(0, self.boots - len(self.slower))
 
     def take(self, event: Event, now: float) -> None:
         match event:
             case events.RunStarted():
                 self.boots = event.boots
-                self.seconds.clear()
+                self.slower.clear()
             case events.CellStarted():
                 self.running[event.number] = RunningBoot(event.arm, event.seed, now)
             case events.CellPhase():
@@ -89,7 +91,7 @@ class RunTally:
                     self.running[event.number].phase = event.phase
             case events.CellFinished():
                 self.running.pop(event.number, None)
-                self.seconds.append(event.seconds)
+                self.slower.append(event.seconds / self.usual(event.arm))
 
 
 @dataclass
@@ -106,14 +108,15 @@ class Tally:
             case events.RunStarted():
                 # Boots of other runs may report here at the same time.
                 running = self.runs[0].running if self.runs else {}
-                self.runs = [RunTally(event.scenario, f"{event.scenario} on {event.kernel}", event.boots, 1.0, running)]
+                name, seconds = f"{event.scenario} on {event.kernel}", event.seconds
+                self.runs = [RunTally(event.scenario, name, event.boots, seconds, running)]
                 self.at_once = event.at_once
             case events.MatrixStarted():
                 self.runs = [RunTally(name, f"{name} on {kernel}", *of) for name, kernel, of in event.cells]
                 self.at_once, self.decided = event.at_once, 0
             case events.CellDecided():
                 run = self.runs[event.cell]
-                run.boots = len(run.seconds)
+                run.boots = len(run.slower)
                 run.running.clear()
                 self.decided = (self.decided or 0) + 1
             case events.OfCell():
@@ -128,27 +131,28 @@ class Tally:
     def remaining(self) -> float | None:
         """Estimated seconds to the end, None before the first boot ended.
 
-        A boot takes what those of its scenario took. Where none of its own ended yet, it takes by how much the host was
-        slower than the model says in all others. One that takes longer is near its end.
+        A boot takes what is modelled for its arm times what those of its scenario (all where none of them ended) took
+        over their models. One that takes longer is near its end.
         """
         taken: dict[str, list[float]] = {}
         for run in self.runs:
-            taken.setdefault(run.scenario, []).extend(run.seconds)
-        every = [seconds for boots in taken.values() for seconds in boots]
+            taken.setdefault(run.scenario, []).extend(run.slower)
+        every = [slower for boots in taken.values() for slower in boots]
         if not every:
             return None
-        slower = sum(every) / sum(len(run.seconds) * run.modelled for run in self.runs)
         left = 0.0
         for run in self.runs:
-            usual = fmean(taken[run.scenario] or [slower * run.modelled])
-            going = (self.now() - boot.since for boot in run.running.values())
-            left += run.to_make * usual - sum(min(usual * _NEARLY, seconds) for seconds in going)
+            slower = fmean(taken[run.scenario] or every)
+            left += slower * run.usual() * max(0, run.to_make - len(run.running))
+            for boot in run.running.values():
+                usual = slower * run.usual(boot.arm)
+                left += usual - min(usual * _NEARLY, self.now() - boot.since)
         return max(0.0, left) / max(1, min(self.at_once, self.to_make))
 
     def left(self) -> str:
         """How much has ended, and when the rest will have."""
         if self.decided is None:
-            text, over = f"{len(self.runs[0].seconds)} of {self.runs[0].boots}", not self.to_make
+            text, over = f"{len(self.runs[0].slower)} of {self.runs[0].boots}", not self.to_make
         else:
             text, over = f"{self.decided} of {plural(len(self.runs), 'cell')}", self.decided == len(self.runs)
         remaining = self.remaining()
