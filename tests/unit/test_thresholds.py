@@ -255,9 +255,11 @@ def test_the_page_has_a_row_for_each_kind_and_the_arms() -> None:
 VIRTUAL = [one for one in shipped_scenarios(SCENARIOS) if one.clock is Clock.VIRTUAL]
 SEVERAL = [one.name for one in VIRTUAL if any(arm.topology.processors.several for arm in one.arms.values())]
 NOT_HERE = {
+    "crypt-cost": "its new loads are newer than the study",
     "fs-requests": "its new files are newer than the study",
     "io-cost": "its bounds are newer than the study",
     **dict.fromkeys(("huge-reads", "mixed-loads", "null-three-users", "parallel-jobs"), "newer than the study"),
+    **dict.fromkeys(("md-layouts", "member-reads", "throttle-luns", "write-behind"), "newer than the study"),
     **dict.fromkeys(("poisson-arrivals", "zone-write-cost", "zone-write-plugging"), "newer than the study"),
     "legacy-fair-tags": "kernels before 5.0",
     "legacy-path": "kernels before 5.0",
