@@ -21,10 +21,12 @@ ELSEWHERE = "name a folder that can be written: RESULTS=DIR with make, --results
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Replace ``path`` atomically and sync it to disk; a device, or a fifo with a reader, is written to instead.
+    """Replace ``path``, or what it links to, atomically and sync it to disk; a device, or a fifo with a reader, is
+    written to instead.
 
     Raises LabBroken.
     """
+    path = reading.real(path)
     if path.exists() and not path.is_file():
         _write_into(path, data)
         return

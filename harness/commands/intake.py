@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.commands.options import print_or_write
-from harness.commands.parser import Command, OneOf, flag, option
+from harness.commands.parser import Command, OneOf, flag, option, signed
 from harness.intake.capture import capture
 from harness.intake.documents import read_text, yaml_text
 from harness.intake.draft import Drafter, made_up_topology, named_topology
@@ -32,7 +32,7 @@ def _capture(
     text = yaml_text(captured.document, left)
     read_text(text, "captured.yaml")
     view = f"{output}: see it with blklab show ./{output.name} --topology" if output else ""
-    print_or_write(text, output, *left, view)
+    print_or_write(signed(text) if output else text, output, *left, view)
     return EXIT_PASS
 
 
@@ -59,7 +59,9 @@ def _draft(
         raise Misuse(f"{from_output} has no job of {origin}", remedy=remedy)
     draft = Drafter(title, jobs, source, dict(map(_pair, places))).draft(reported)
     where = output if output is None or output.is_absolute() else f"./{output}"
-    print_or_write(yaml_text(draft.document, draft.notes), output, *draft.notes, f"measure it with blklab run {where}")
+    text = yaml_text(draft.document, draft.notes)
+    notes = (*draft.notes, f"measure it with blklab run {where}")
+    print_or_write(signed(text) if output else text, output, *notes)
     return EXIT_PASS
 
 

@@ -3,16 +3,18 @@
 
 import argparse
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
+from zlib import crc32
 
 from harness import commands
 from harness.commands import CommandWord
 from lab.base.errors import Misuse
-from lab.base.reading import real
+from lab.base.reading import read_regular, real
 from lab.yaml.strict import names, nearest, quoted
 
 PROGRAM = "blklab"
@@ -28,6 +30,16 @@ ENVIRONMENT = (
 )
 _WIDTH = 11
 _OUTPUTS = ("csv", "junit", "kcidb", "ktap", "mail", "out", "output")
+_FORCED = "force"
+_HEAD, _LARGEST = 4096, 64 << 20
+_OWN = re.compile(
+    rb'<meta name="generator" content="blklab">|<testsuites name="blklab"|^<!-- Generated (from results )?by: '
+    rb"|\Ascenario,run,kernel,arm,load,role,metric,seed,value,unit$|\AKTAP version 1\n1\.\.1\n# blklab$"
+    rb'|"origin": "blklab"',
+    re.MULTILINE,
+)
+"""At the top of pages and exports."""
+_SIGNATURE = "# written by blklab, and not edited if this is its checksum: "
 RUN_FILE, REPORT_FILE = "run.json", "report.html"
 """Of a run's folder; importing harness.record for the first takes longer than parsing."""
 
@@ -56,6 +68,9 @@ def option(*names: str, **settings: Any) -> Argument:
 def flag(name: str, text: str, **settings: Any) -> Argument:
     """An option without a value."""
     return option(name, action="store_true", help=text, **settings)
+
+
+_FORCE = flag(f"--{_FORCED}", "replace what blklab did not write, or what was edited since")
 
 
 @dataclass(frozen=True)
@@ -114,6 +129,8 @@ class Parser(argparse.ArgumentParser):
         self.command, self.epilog = command, command.epilog
         for each in command.options:
             each.add_to(self)
+        if any(self._has(name) for name in _OUTPUTS):
+            _FORCE.add_to(self)
 
     def error(self, message: str) -> NoReturn:
         raise Misuse(message, remedy=f"{self.prog} --help")
@@ -131,7 +148,7 @@ class Parser(argparse.ArgumentParser):
             )
         values = {name: value for name, value in vars(namespace).items() if parser._has(name)}
         parser._check_together(values, getattr(namespace, "named", set()))
-        parser._check_outputs(values)
+        parser._check_outputs(values, force=values.pop(_FORCED, False))
         return partial(parser.command.call, **values)
 
     def _has(self, name: str) -> bool:
@@ -171,9 +188,9 @@ class Parser(argparse.ArgumentParser):
             if is_given(name) and (other := next(filter(is_given, others), "")):
                 raise Misuse(f"{shown(name)} does not go with {shown(other)}", remedy="omit one of them")
 
-    def _check_outputs(self, values: Mapping[str, Any]) -> None:
-        """Raises Misuse where an option would overwrite an input, a file of a run, or what another option writes, or
-        where it cannot write."""
+    def _check_outputs(self, values: Mapping[str, Any], *, force: bool) -> None:
+        """Raises Misuse where an option would overwrite an input, a file of a run, what another option writes or,
+        without ``force``, what blklab did not write, or where it cannot write."""
         listed = [(name, value) for name, many in values.items() for value in (many if type(many) is list else [many])]
         texts = [(name, value) for name, value in listed if isinstance(value, str | Path) and value not in ("", "-")]
         paths = [(name, Path(value)) for name, value in texts]
@@ -191,7 +208,31 @@ class Parser(argparse.ArgumentParser):
             run = next((folder for folder in target.parents if (folder / RUN_FILE).is_file()), None)
             if run is not None and _is_file(target) and target.name != REPORT_FILE:
                 raise Misuse(f"--{name} {path} would overwrite a file of the run {run}", remedy="name a file elsewhere")
+            if not force and path != self.get_default(name):
+                demand_own(path, f"--{name} {path}", "name another, or replace it with --force")
             taken[target] = path
+
+
+def demand_own(path: Path, shown: str, remedy: str) -> None:
+    """Raise Misuse where writing to ``path``, a file or a folder, would replace what blklab did not write."""
+    entries = sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
+    if entries and not any(map(_is_own, entries)):
+        raise Misuse(f"{shown}: blklab did not write what is there, or it was edited", remedy=remedy)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether blklab wrote this page, export or unedited document, or it is empty. A mail is never known again."""
+    try:
+        text = read_regular(path, _LARGEST)
+    except OSError:
+        return False
+    document = text.decode(errors="replace").rpartition(_SIGNATURE)[0]
+    return text in (b"", signed(document).encode()) or _OWN.search(text[:_HEAD]) is not None
+
+
+def signed(text: str) -> str:
+    """A document in YAML that is known again until it is edited."""
+    return f"{text}{_SIGNATURE}{crc32(text.encode()):08x}\n"
 
 
 def _existing(path: Path) -> Path:

@@ -282,7 +282,9 @@ def ktap(export: Export) -> str:
     before = (*_subtests(groups), *(f"# {_plain(text)}" for text in about if text))
     good, directive = verdict.status not in _NOT_OK, _DIRECTIVES.get(verdict.status, "")
     whole = _Result(good, verdict.scenario, directive, conclusion(verdict), before)
-    return "".join(f"{line}\n" for line in _document([whole]))
+    version, count, *rest = _document([whole])
+    # By the comment blklab knows its file again (harness.commands.parser).
+    return "".join(f"{line}\n" for line in (version, count, "# blklab", *rest))
 
 
 def _document(results: Sequence[_Result]) -> Iterator[str]:
