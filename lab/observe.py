@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lab.base.digest import digest_results
 from lab.base.record import BootRecord, Outcome
+from lab.base.units import clipped
 from lab.guest import console
 from lab.guest.protocol import ResultReader
 from lab.qemu.machine import Channel, Ending, Note, Reason
@@ -39,13 +40,15 @@ class Observer:
                 return None
             self._no_memory = text.strip()
             return Note.STOP
-        was_ready = self._reader.ready
+        was_ready, was_over = self._reader.ready, self._reader.bye
         mark = self._reader.feed(text.rstrip("\r"))
         if mark is not None:
             self._phase_seen(mark.name)
             name = _PHASES.get(mark.name, mark.name)
             if not name.startswith("load ") and name != self._marks[-1][0]:
                 self._marks.append((name, time.monotonic() - self._started, mark.uptime))
+        if self._reader.bye and not was_over:
+            return Note.DONE
         return Note.READY if self._reader.ready and not was_ready else None
 
     def record(self, folder: Path, ending: Ending, fingerprint: Mapping[str, str]) -> BootRecord:
@@ -59,14 +62,14 @@ class Observer:
         return BootRecord(
             folder=folder,
             outcome=outcome,
-            detail=detail,
-            warnings=console.warnings(files.get("kmsg", b"").decode(errors="replace"), set_up),
+            detail=clipped(detail),
+            warnings=tuple(map(clipped, console.warnings(files.get("kmsg", b"").decode(errors="replace"), set_up))),
             files=files,
             digest=digest_results(files) if outcome is Outcome.BYE else None,
             fingerprint=fingerprint,
             wall=self._spans(1, ending.wall),
             virtual=self._spans(2, self._marks[-1][2]),
-            unfit=self._reader.unfit if outcome is Outcome.UNFIT else (),
+            unfit=tuple(map(clipped, self._reader.unfit)) if outcome is Outcome.UNFIT else (),
         )
 
     def _spans(self, clock: int, end: float) -> dict[str, float]:
@@ -108,7 +111,8 @@ class Observer:
             return Outcome.HANG, f"no end of phase {phase}" + (f"; {stuck}" if stuck else "")
         if ending.reason is Reason.FLOOD:
             return Outcome.HANG, "the console was flooded"
-        return Outcome.GARBLED, reader.fault
+        flooded = "the results were flooded: " if ending.reason is Reason.OVERFLOW else ""
+        return Outcome.GARBLED, f"{flooded}{reader.fault}"
 
 
 def _how_lost(ending: Ending) -> str:

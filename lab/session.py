@@ -386,6 +386,7 @@ def _limits(prepared: PreparedJob) -> Limits:
     return Limits(
         ready_seconds=crowding * Limits.ready_seconds,
         total_seconds=crowding * prepared.wall_limit,
+        done_seconds=crowding * Limits.done_seconds,
         console_bytes=_CONSOLE_LIMIT,
     )
 

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,11 +25,14 @@ from lab.base.units import Tell
 
 _LAST_WORDS = 2000
 _LAUNCH_SECONDS = 30.0
+_LOOK_SECONDS = 0.1
 
 Finished = subprocess.CompletedProcess[bytes]
 """A process that has ended, with its captured output."""
 Process = subprocess.Popen[bytes]
 """A process that was started, the leader of its process group."""
+Look = Callable[[int], str]
+"""Asked again and again, with the bytes printed so far, why a program must end; empty if it need not."""
 
 
 def run(
@@ -38,6 +42,7 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: bytes | Iterable[bytes] | None = None,
     timeout: float | None = None,
+    look: Look | None = None,
     accept: Collection[int] = (0,),
     hint: str = "",
 ) -> Finished:
@@ -45,8 +50,8 @@ def run(
 
     ``env`` replaces the whole environment. A ``stdin`` of several parts is for a program that says little before it has
     read them all; an exception of the iterator ends the program. Raises LabBroken, with the quoted command, its last
-    words and ``hint`` as the remedy, when the program cannot be run, exits other than ``accept``
-    or outlasts ``timeout`` seconds; then whatever it started is killed with it.
+    words and ``hint`` as the remedy, when the program cannot be run, exits other than ``accept``, outlasts ``timeout``
+    seconds or ``look`` says why it must end; then whatever it started is killed with it.
     """
     quoted = shlex.join(argv)
     source = subprocess.DEVNULL if stdin is None else subprocess.PIPE
@@ -56,15 +61,31 @@ def run(
         if process.stdin and stdin is not None and not isinstance(stdin, bytes):
             _feed(process.stdin, stdin)
             process.stdin = None
-        out, err = process.communicate(text, timeout)
+        out, err = _watched(process, text, timeout, look) if look else process.communicate(text, timeout)
     except subprocess.TimeoutExpired as error:
         raise LabBroken(f"no end after {timeout:g} s: {quoted}", remedy=hint) from error
+    except TimeoutError as error:
+        raise LabBroken(f"{error}: {quoted}", remedy=hint) from error
     finally:
         end(process)
     if process.returncode not in accept:
         words = (err.strip() or out.strip()).decode(errors="replace")[-_LAST_WORDS:]
         raise LabBroken(f"{_manner(process.returncode)}: {quoted}\n{words}".rstrip(), remedy=hint)
     return Finished(list(argv), process.returncode, out, err)
+
+
+def _watched(process: Process, text: bytes | None, timeout: float | None, look: Look) -> tuple[bytes, bytes]:
+    """As ``communicate``. Raises TimeoutError with what ``look`` says."""
+    until = time.monotonic() + (timeout or inf)
+    while True:
+        try:
+            return process.communicate(text, _LOOK_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            text = None
+            if why := look(len(error.output or b"") + len(error.stderr or b"")):
+                raise TimeoutError(why) from error
+            if time.monotonic() > until:
+                raise
 
 
 def _feed(pipe: IO[bytes], parts: Iterable[bytes]) -> None:

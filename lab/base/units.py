@@ -61,7 +61,7 @@ def _show(value: int, table: list[tuple[str, int]], smallest: str) -> str:
     return f"{value}{smallest}" if smallest == "" else f"{value} {smallest}"
 
 
-_LONGEST = 200
+_LONGEST, _SHOWN = 200, 500
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -89,6 +89,11 @@ def escaped_output() -> Iterator[None]:
     """Standard output and errors without control characters, whatever prints there."""
     with redirect_stdout(Escaped(sys.stdout)), redirect_stderr(Escaped(sys.stderr)):
         yield
+
+
+def clipped(text: str) -> str:
+    """What a guest said, of which a report shows at most 500 characters."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def shortened(text: str) -> str:

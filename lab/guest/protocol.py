@@ -29,7 +29,9 @@ from lab.base.units import printable
 VERSION = 2
 _READABLE = (1, VERSION)
 """Stored channels of boots that ended well are the same in both."""
-MAX_FILE = 16 << 20
+MAX_FILE, _MAX_FILES = 16 << 20, 128 << 20
+"""Bytes of one file, and of all."""
+_MAX_PHASES = 10_000
 _UPTIME = r"([0-9]{1,12}(?:\.[0-9]{1,9})?)"
 _LINES = {
     "READY": re.compile(rf"READY (\S+) {_UPTIME}"),
@@ -92,6 +94,7 @@ class ResultReader:
     broken: str = ""
     _greeted: bool = False
     _incoming: _Incoming | None = None
+    _received: int = 0
 
     @property
     def ready(self) -> bool:
@@ -200,11 +203,16 @@ class ResultReader:
             self.fault = f"file {incoming.name}: its sha256 differs from the announced one"
         else:
             self.files[incoming.name] = data
+            self._received += incoming.size
+            if self._received > _MAX_FILES:
+                self.fault = f"the guest sent more than {_MAX_FILES >> 20} MiB of files"
         return not self.fault
 
     def _mark(self, name: str, uptime: str) -> PhaseMark:
         mark = PhaseMark(name, float(uptime))
         self.phases.append(mark)
+        if len(self.phases) > _MAX_PHASES:
+            self.fault = f"the guest named more than {_MAX_PHASES:,} phases"
         return mark
 
     def _break(self, line: str) -> None:

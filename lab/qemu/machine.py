@@ -7,9 +7,11 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -22,6 +24,9 @@ from lab.qemu.argv import CONSOLE_FILE, RESULTS_FILE, MachineSpec, machine_argv
 LOG_FILE = "qemu.log"
 _STDERR_TAIL = 2000
 _CHUNK = 1 << 18
+_AT_ONCE = 8
+"""Chunks of a channel between two looks at the deadline and at requests to end."""
+_LONGEST_LINE = 1 << 20
 _REINSTALL = "reinstall QEMU, or set BLKLAB_QEMU to a working one"
 
 
@@ -34,6 +39,7 @@ class Note(StrEnum):
     """A watcher's answer to a line."""
 
     READY = "ready"
+    DONE = "done"
     STOP = "stop"
 
 
@@ -48,23 +54,25 @@ class Watch(Protocol):
 
 
 class Reason(StrEnum):
-    """Why a machine ended: by itself, at a deadline, at a size limit, or on request."""
+    """Why a machine ended: by itself, at a deadline, at the size limit of console or results, or on request."""
 
     EXITED = "exited"
     DEADLINE = "deadline"
     FLOOD = "flood"
+    OVERFLOW = "overflow"
     ABORTED = "aborted"
     WATCH = "watch"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one machine, in seconds of host time and in bytes."""
+    """Bounds on one machine, in seconds of host time and in bytes; ``done_seconds`` begin when a watcher notes DONE."""
 
     ready_seconds: float = 180.0
     total_seconds: float = 900.0
     console_bytes: int = 8 << 20
     results_bytes: int = 256 << 20
+    done_seconds: float = 60.0
     stop_seconds: float = 3.0
     poll_seconds: float = 0.03
 
@@ -88,7 +96,7 @@ class Ending:
 class _Tail:
     """Lines of the file ``path``, created empty, while QEMU appends to it.
 
-    ``flooded`` turns true when more than ``limit`` bytes were written.
+    ``flooded`` turns true when more than ``limit`` bytes were written, or a line does not end.
     """
 
     def __init__(self, path: Path, limit: int) -> None:
@@ -102,11 +110,14 @@ class _Tail:
 
     @property
     def flooded(self) -> bool:
-        return self.size > self._limit
+        return self.size > self._limit or len(self._rest) > _LONGEST_LINE
 
     def read(self, *, last: bool = False) -> Iterator[str]:
-        """Complete lines written since the last call, without line ends; with ``last``, the unfinished one too."""
-        while not self.flooded and (chunk := self._file.read(_CHUNK)):
+        """Some of the complete lines written since the last call, without line ends; with ``last``, all of them and
+        the unfinished one."""
+        chunks = 0
+        while not self.flooded and (last or chunks < _AT_ONCE) and (chunk := self._file.read(_CHUNK)):
+            chunks += 1
             self.size += len(chunk)
             lines, newline, rest = chunk.rpartition(b"\n")
             if newline:
@@ -158,7 +169,7 @@ class Machine:
     def __enter__(self) -> Self:
         _check_host(self._spec, self._folder)
         self._thread = threading.get_ident()
-        self._started = time.monotonic()
+        self._started, self._until = time.monotonic(), inf
         try:
             self._open_tails()
             self._process, self._pidfd = process.launch(
@@ -194,33 +205,36 @@ class Machine:
         ready, reason = False, None
         while reason is None:
             exited = self._wait(self._limits.poll_seconds)
-            note = self._drain(watch)
-            ready = ready or note is Note.READY
-            reason = self._verdict(note, exited=exited, ready=ready, abort=abort)
+            notes = self._drain(watch)
+            ready = ready or Note.READY in notes
+            if Note.DONE in notes:
+                self._until = time.monotonic() + self._limits.done_seconds
+            reason = self._verdict(notes, exited=exited, ready=ready, abort=abort)
         self._stop()
-        if reason is not Reason.FLOOD:
-            note = self._drain(watch, last=True)
-            ready = ready or note is Note.READY
+        if reason not in (Reason.FLOOD, Reason.ABORTED):
+            ready = ready or Note.READY in self._drain(watch, last=True)
         ending = self._ending(reason, ready=ready)
         self._refuse_if_never_started(ending)
         return ending
 
-    def _verdict(self, note: Note | None, *, exited: bool, ready: bool, abort: threading.Event | None) -> Reason | None:
-        elapsed = time.monotonic() - self._started
+    def _verdict(
+        self, notes: Container[Note | None], *, exited: bool, ready: bool, abort: threading.Event | None
+    ) -> Reason | None:
+        now = time.monotonic()
         allowed = self._limits.total_seconds if ready else min(self._limits.ready_seconds, self._limits.total_seconds)
         reasons = (
-            (Reason.WATCH, note is Note.STOP),
+            (Reason.WATCH, Note.STOP in notes),
             (Reason.EXITED, exited),
-            (Reason.FLOOD, any(tail.flooded for tail in self._tails.values())),
+            (Reason.FLOOD, self._tails[Channel.CONSOLE].flooded),
+            (Reason.OVERFLOW, self._tails[Channel.RESULTS].flooded),
             (Reason.ABORTED, abort is not None and abort.is_set()),
-            (Reason.DEADLINE, elapsed > allowed),
+            (Reason.DEADLINE, now > min(self._until, self._started + allowed)),
         )
         return next((reason for reason, holds in reasons if holds), None)
 
-    def _drain(self, watch: Watch, *, last: bool = False) -> Note | None:
-        """Pass on the new lines; return the strongest note, STOP over READY."""
-        notes = {watch.line(channel, text) for channel, tail in self._tails.items() for text in tail.read(last=last)}
-        return next((note for note in (Note.STOP, Note.READY) if note in notes), None)
+    def _drain(self, watch: Watch, *, last: bool = False) -> AbstractSet[Note | None]:
+        """Pass on new lines; return what the watcher noted."""
+        return {watch.line(channel, text) for channel, tail in self._tails.items() for text in tail.read(last=last)}
 
     def _open_tails(self) -> None:
         limits = self._limits

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +28,7 @@ FAST_FIRMWARE = "qboot.rom"
 _GUEST_CODE = (FAST_FIRMWARE, "bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "linuxboot.bin", "kvmvapic.bin")
 _QUESTIONS = (("--version",), ("-device", "help"), ("-L", "help"))
 _ANSWERS = "answers.json"
-_PROBE_SECONDS = 30.0
+_PROBE_SECONDS, _LONGEST_ANSWER = 30.0, 1 << 20
 _VERSION = re.compile(r"QEMU emulator version ([0-9]+)\.([0-9]+)\.([0-9]+)(?: \((.*)\))?")
 _DEVICE = re.compile(r'^name "([^"]+)"', re.MULTILINE)
 
@@ -142,13 +141,14 @@ def _kept_answers(path: Path, libraries: str) -> Iterator[str]:
 def _ask(path: Path) -> Iterator[str]:
     """The answers to ``_QUESTIONS``. Raises LabBroken at one that is not answered."""
 
-    def answer(words: tuple[str, ...]) -> str:
-        done = process.run([str(path), *words], timeout=_PROBE_SECONDS, hint=f"reinstall QEMU, or correct {OVERRIDE}")
-        return done.stdout.decode(errors="replace")
+    hint = f"reinstall QEMU, or correct {OVERRIDE}"
 
-    with ThreadPoolExecutor() as pool:
-        answers = pool.map(answer, _QUESTIONS)
-    yield from answers
+    def look(printed: int) -> str:
+        return "no end of its output" if printed > _LONGEST_ANSWER else ""
+
+    for words in _QUESTIONS:
+        done = process.run([str(path), *words], timeout=_PROBE_SECONDS, look=look, hint=hint)
+        yield done.stdout.decode(errors="replace")
 
 
 def _guest_code(listed: str) -> tuple[Path, ...]:

@@ -26,6 +26,7 @@ from lab.base.cache import Cache
 from lab.base.contents import demand_intact
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import LabBroken
+from lab.base.reading import parse_json
 from lab.qemu.argv import CONSOLE_FILE, RESULTS_FILE, MachineSpec
 from lab.qemu.machine import Limits, Machine
 
@@ -39,6 +40,7 @@ _IGNORED = ("-device", DEVICE, "-action", "watchdog=none")
 _RESTORED = (*_IGNORED, "-global", "migration.announce-rounds=0", "-incoming")
 _SAVED_BYTES_PER_SECOND = 1 << 40
 _POLL_SECONDS = 0.1
+_MOST_KEPT, _LONGEST_MESSAGE = 1000, 1 << 20
 # The section "globalstate" says in which state the machine was. One that was saved while it ran starts by itself, so
 # that it needs no monitor.
 _STOPPED, _RUNNING = (len(name).to_bytes(4, "big") + name for name in (b"watchdog\0", b"running\0"))
@@ -128,10 +130,13 @@ def save(spec: MachineSpec, folder: Path, limits: Limits, abort: threading.Event
     with ours, theirs, Machine(replace(spec, hardware=(*spec.hardware, *_SAVED)), folder, limits, theirs.fileno()):
         theirs.close()
         control = _Control(ours, folder / CONSOLE_FILE, limits, abort)
-        control.await_watchdog()
-        with (folder / STATE_FILE).open("w+b") as state:
-            control.save_to(state.fileno())
-            _mark_as_running(state.fileno())
+        try:
+            control.await_watchdog()
+            with (folder / STATE_FILE).open("w+b") as state:
+                control.save_to(state.fileno())
+                _mark_as_running(state.fileno())
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise _not_saved(f"QEMU's monitor does not speak QMP ({error})") from error
     for name in (spec.job, RESULTS_FILE):
         (folder / name).unlink()
 
@@ -187,7 +192,9 @@ class _Control:
             if message is not None:
                 self._kept.remove(message)
                 return message
-            self._kept.append(json.loads(self._line()))
+            if not isinstance(message := parse_json(self._line()), dict) or len(self._kept) > _MOST_KEPT:
+                raise ValueError("messages that nothing waits for")
+            self._kept.append(message)
 
     def _line(self) -> bytes:
         while b"\n" not in self._read:
@@ -201,6 +208,8 @@ class _Control:
             if not more:
                 raise _not_saved("QEMU ended before its guest waited for a job")
             self._read += more
+            if len(self._read) > _LONGEST_MESSAGE:
+                raise ValueError("a message without an end")
         line, _, self._read = self._read.partition(b"\n")
         return line
 

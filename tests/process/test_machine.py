@@ -9,6 +9,9 @@ import pytest
 
 from lab.base import host
 from lab.base.errors import LabBroken
+from lab.base.record import Outcome
+from lab.observe import Observer
+from lab.qemu import snapshot
 from lab.qemu.kvm import Kvm, KvmState, prove_kvm
 from lab.qemu.machine import Channel, Limits, Machine, Note, Reason, run
 from lab.qemu.probe import Qemu
@@ -99,6 +102,71 @@ def test_a_flooding_console_is_stopped(fake_qemu: FakeQemu, folder: Path, chunk:
     limits = Limits(console_bytes=100_000)
     ending = run(fake_qemu(f"while True: console.write({chunk})"), folder, Recorder(), limits)
     assert ending.reason is Reason.FLOOD
+
+
+def test_a_request_to_end_is_answered_while_results_flood(fake_qemu: FakeQemu, folder: Path) -> None:
+    """At most eight chunks of 256 KiB are read between two looks at the request: 2 MiB, or 262,144 of these lines."""
+    abort = threading.Event()
+
+    class Impatient(Recorder):
+        def line(self, channel: Channel, text: str) -> Note | None:
+            abort.set()
+            return super().line(channel, text)
+
+    watch, spec = Impatient(), fake_qemu("while True: results.write(b'PHASE x\\n' * 65536)")
+    ending = run(spec, folder, watch, replace(LONG, results_bytes=64 << 20), abort)
+    assert ending.reason is Reason.ABORTED
+    assert 0 < len(watch.lines) <= 262_144
+
+
+def test_flooded_results_are_no_flooded_console(fake_qemu: FakeQemu, folder: Path) -> None:
+    spec = fake_qemu(
+        "results.write(b'BLKLAB 2\\nREADY 6.1.0 0.5\\n')\nwhile True: results.write(b'PHASE 1.0 x\\n' * 512)"
+    )
+    observer = Observer(lambda phase: None)
+    ending = run(spec, folder, observer, replace(LONG, results_bytes=1 << 20))
+    record = observer.record(folder, ending, {})
+    assert ending.reason is Reason.OVERFLOW
+    assert record.outcome is Outcome.GARBLED
+    assert record.detail == "the results were flooded: the guest named more than 10,000 phases"
+    assert len(observer._marks) <= 10_001
+
+
+def test_a_line_without_an_end_is_a_flood(fake_qemu: FakeQemu, folder: Path) -> None:
+    spec = fake_qemu("while True: results.write(b'x' * 65536)")
+    ending = run(spec, folder, Recorder(), LONG)
+    assert ending.reason is Reason.OVERFLOW
+    assert (folder / "results.txt").stat().st_size < LONG.results_bytes
+
+
+def test_a_machine_that_goes_on_after_bye_is_ended(fake_qemu: FakeQemu, folder: Path) -> None:
+    lines = "BLKLAB 2\\nREADY 6.1.0 0.5\\nEND 0 1.0\\nBYE\\n"
+    observer = Observer(lambda phase: None)
+    ending = run(fake_qemu(f"results.write(b'{lines}'); forever()"), folder, observer, replace(LONG, done_seconds=0.5))
+    assert ending.reason is Reason.DEADLINE
+    assert ending.wall < LONG.total_seconds
+    assert observer.record(folder, ending, {}).outcome is Outcome.BYE
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"hello\n",
+        b"[]\n",
+        b"\xff\xfe\n",
+        b"9" * 5000 + b"\n",
+        b"x" * (2 << 20),
+        b'{"QMP": {}}\n{"return": 1}\n{"return": 2}\n',
+        b'{"QMP": {}}\n{"return": {}}\n{"return": {}}\n',
+        b'{"QMP": {}}\n{"error": 1}\n',
+        b'{"event": "RESET"}\n' * 2000,
+    ],
+)
+def test_a_monitor_that_talks_nonsense(said: bytes, fake_qemu: FakeQemu, folder: Path) -> None:
+    (folder / "said").write_bytes(said)
+    spec = replace(fake_qemu('os.write(0, open("said", "rb").read()); time.sleep(600)'), job="job")
+    with pytest.raises(LabBroken, match=r"no snapshot of the guest: QEMU's monitor does not speak QMP"):
+        snapshot.save(spec, folder, LONG)
 
 
 def test_another_thread_can_end_it(fake_qemu: FakeQemu, folder: Path) -> None:

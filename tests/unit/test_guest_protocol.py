@@ -319,3 +319,21 @@ WAKING = """\
 """
 BROKEN = "[    0.710000] sd 0:2:2:0: [sdc] Sense Key : Hardware Error [current]"
 LATE = "[    0.800000] sd 0:2:0:0: [sda] Sense Key : Hardware Error [current]"
+
+
+def test_a_guest_that_never_stops_to_send_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10,000 phases with READY's; of files here at most 9 bytes, so the third of 4 bytes is the last."""
+    reader = ResultReader()
+    for line in [*GREETING, *["PHASE 1.0 x"] * 20_000]:
+        reader.feed(line)
+    assert reader.fault == "the guest named more than 10,000 phases"
+    assert len(reader.phases) == 10_001
+    monkeypatch.setattr(protocol, "_MAX_FILES", 9)
+    reader = ResultReader()
+    for line in [
+        *GREETING,
+        *(line for name in "abcd" for line in (f"FILE {name} 4 {hashlib.sha256(b'1234').hexdigest()}", "MTIzNA==")),
+    ]:
+        reader.feed(line)
+    assert {*reader.files} == {"a", "b", "c"}
+    assert reader.fault == "the guest sent more than 0 MiB of files"

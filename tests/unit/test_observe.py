@@ -151,7 +151,7 @@ def test_ready_is_noted_once_and_phases_are_reported() -> None:
     seen: list[str] = []
     observer = Observer(seen.append)
     notes = [observer.line(Channel.RESULTS, f"{text}\r") for text in transcript()]
-    assert [note for note in notes if note] == [Note.READY]
+    assert [note for note in notes if note] == [Note.READY, Note.DONE]
     assert notes[1] is Note.READY
     assert seen == ["set-up", "rest", "load solo", "send", "end"]
     assert observer.line(Channel.CONSOLE, "BYE") is None

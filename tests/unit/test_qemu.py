@@ -13,6 +13,7 @@ import pytest
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_MISUSE, LabBroken, Misuse
 from lab.qemu import kvm as module
+from lab.qemu import probe
 from lab.qemu.argv import MachineSpec, VirtualClock, WallClock, command_line, fingerprint_argv, machine_argv
 from lab.qemu.kvm import Kvm, KvmState, accelerator, doubt_of, prove_kvm
 from lab.qemu.probe import Qemu, _kept_answers, find_qemu, parse_devices, parse_version
@@ -105,6 +106,16 @@ def test_digests_cover_firmware_and_program(fake: Path) -> None:
     write(fake, "9.1.3")
     third = find_qemu()
     assert len({bare.digest, first.digest, second.digest, third.digest}) == 4
+
+
+@pytest.mark.parametrize(
+    ("body", "says"), [("exec sleep 600", "no end after 0.5 s"), ("exec yes", "no end of its output")]
+)
+def test_a_version_without_an_end(body: str, says: str, fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake.write_text(f"#!/bin/sh\n{body}\n")
+    monkeypatch.setattr(probe, "_PROBE_SECONDS", 0.5 if "sleep" in body else 60.0)
+    with pytest.raises(LabBroken, match=says):
+        find_qemu()
 
 
 def test_too_old(fake: Path) -> None:
