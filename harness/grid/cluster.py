@@ -6,18 +6,21 @@ kernel and the archive. A worker with another QEMU, another blklab or too little
 that died are repeated by another.
 """
 
+import asyncio
 import io
-import re
+import logging
 import secrets
 import tarfile
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ from harness.run.boots import Lanes, Stopped, Turns
 from lab.base import host
 from lab.base.cache import Cache
 from lab.base.digest import digest_file, known_digest
-from lab.base.errors import LabBroken, Misuse
+from lab.base.errors import LabBroken
 from lab.base.process import run
 from lab.base.record import BootRecord
 from lab.base.units import Tell
@@ -201,13 +204,12 @@ def _packed(folder: Path) -> bytes:
 
 # Here
 
-_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://\S+:[0-9]+")
 _ENDLESS = 1 << 60
 """Bytes; each worker limits its own memory."""
 _CONNECT = 15
 _POLL = 0.5
-_PATIENCE = 300.0
-"""Seconds without any worker after which a boot fails."""
+_PATIENCE = 60.0
+"""Seconds without any worker after which boots fail."""
 
 
 @contextmanager
@@ -221,9 +223,7 @@ def elsewhere(address: str | None, tell: Tell) -> Iterator[Turns | None]:
 
 
 def connect(address: str, tell: Tell) -> "Cluster":
-    """The cluster with its scheduler at ``address``. Raises LabBroken, and Misuse for a malformed address."""
-    if not _ADDRESS.fullmatch(address):
-        raise Misuse(f"--dask {address}", remedy="the scheduler's address, such as tcp://host:8786")
+    """The cluster with its scheduler at ``address``. Raises LabBroken."""
     try:
         import distributed  # noqa: PLC0415
     except ImportError as error:
@@ -231,11 +231,48 @@ def connect(address: str, tell: Tell) -> "Cluster":
             "distributed, which runs matrices on a Dask cluster, is not installed",
             remedy="pip install --require-hashes -r requirements/cluster.txt, here and where the workers run",
         ) from error
+    # The library logs what is raised here too, with tracebacks.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    if reason := asyncio.run(_silence(address)):
+        raise LabBroken(
+            f"no Dask scheduler answers at {address}: {reason}",
+            remedy="correct the address, or start one: dask scheduler",
+        )
+    with _reachable():
+        return Cluster(distributed.Client(address, timeout=_CONNECT, set_as_default=False), tell)
+
+
+async def _silence(address: str) -> str:
+    """Why there is no scheduler at ``address``; empty if there is one. A client would wait for a greeting for ever."""
+    from distributed import rpc  # noqa: PLC0415
+
+    async def identity() -> Any:
+        async with rpc(address) as server:
+            return await server.identity()
+
+    asking = asyncio.ensure_future(identity())
+    await asyncio.wait({asking}, timeout=_CONNECT)
+    if not asking.done():
+        asking.cancel()
+        return f"silent for {_CONNECT} s"
+    if error := asking.exception():
+        return str(error) or type(error).__name__
+    kind = str(asking.result().get("type"))
+    return "" if kind == "Scheduler" else f"this is a {kind}"
+
+
+@contextmanager
+def _reachable() -> Iterator[None]:
+    """Raises LabBroken for what Dask raises once its scheduler is gone."""
+    from distributed.client import ClosedClientError  # noqa: PLC0415
+
     try:
-        client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
-    except OSError as error:
-        raise LabBroken(f"no Dask scheduler answers at {address}", remedy="start one: dask scheduler") from error
-    return Cluster(client, tell)
+        yield
+    except (OSError, RuntimeError, CancelledError, asyncio.CancelledError, ClosedClientError, AttributeError) as error:
+        # A closed client has None for its scheduler (2026.8.0).
+        raise LabBroken(
+            "the Dask scheduler is gone", remedy="start it, then re-run the same command to resume"
+        ) from error
 
 
 @dataclass
@@ -248,6 +285,8 @@ class Cluster:
     stop_name: str = field(default_factory=lambda: f"blklab-stop-{secrets.token_hex(8)}")
     _sending: dict[tuple[str, str], threading.Lock] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
+    _deserted: float = inf
+    """Since when there is no worker, for all boots together."""
 
     def lanes(self) -> Lanes:
         return Lanes(max(1, sum(self._workers().values())), _ENDLESS)
@@ -256,7 +295,7 @@ class Cluster:
         """Cancel all boots on workers; errors of a cluster that is gone are ignored."""
         from distributed import Event  # noqa: PLC0415
 
-        with suppress(OSError, RuntimeError, LabBroken):
+        with suppress(LabBroken), _reachable():
             Event(self.stop_name, client=self.client).set()
             self.client.close()
 
@@ -276,13 +315,15 @@ class Cluster:
         target = ""
         while True:
             phase_seen("on a worker")
-            reply = self._reply(order, target, abort or threading.Event())
+            with _reachable():
+                reply = self._reply(order, target, abort or threading.Event())
             if isinstance(reply, Booted):
                 with writing(folder):
                     unpack(reply.archive, folder)
                     note_repeat(lab, prepared, folder)
                 return replace(reply.record, folder=folder)
-            target = self._answered(reply, files)
+            with _reachable():
+                target = self._answered(reply, files)
 
     def _answered(self, reply: Lacks | Unfit, files: Mapping[str, Path]) -> str:
         """Send a worker the missing files, or mark it unfit. Returns the worker to try next, empty for any."""
@@ -307,7 +348,7 @@ class Cluster:
                 while not future.done():
                     if abort.wait(_POLL):
                         raise Stopped
-                    if self.unfit and not allowed & self._workers().keys():
+                    if not allowed & self._workers().keys():
                         break
                 else:
                     return self._result(future)
@@ -328,16 +369,19 @@ class Cluster:
 
     def _fit(self, abort: threading.Event) -> frozenset[str]:
         """Workers that may boot. Raises LabBroken if all are unfit, or none appears in time."""
-        deadline = time.monotonic() + _PATIENCE
         while True:
             workers = self._workers()
             fit = frozenset(workers) - self.unfit.keys()
             if fit:
+                self._deserted = inf
                 return fit
             if workers:
                 reasons = "; ".join(sorted(set(self.unfit.values())))
                 raise LabBroken(f"no worker of the cluster can boot this: {reasons}", remedy="fix the workers")
-            if time.monotonic() > deadline:
+            if self._deserted == inf:
+                self._deserted = time.monotonic()
+                self.tell(f"the cluster has no worker; waiting {_PATIENCE:.0f} s for one")
+            if time.monotonic() - self._deserted > _PATIENCE:
                 raise LabBroken("the cluster has no worker", remedy="start some: dask worker ADDRESS --nthreads 2")
             if abort.wait(_POLL):
                 raise Stopped
@@ -356,9 +400,5 @@ class Cluster:
 
     def _workers(self) -> dict[str, int]:
         """Current threads by worker. Raises LabBroken if the scheduler is gone."""
-        try:
+        with _reachable():
             return dict(self.client.nthreads())
-        except (OSError, RuntimeError) as error:
-            raise LabBroken(
-                "the Dask scheduler is gone", remedy="start it, then re-run the same command to resume"
-            ) from error

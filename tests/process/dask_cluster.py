@@ -21,7 +21,7 @@ class Cluster:
         self.folder, self._environment = folder, dict(environment)
         self._file = folder / "scheduler.json"
         self.workers: list[subprocess.Popen[bytes]] = []
-        self._scheduler = self._start(
+        self.scheduler = self._start(
             "distributed.cli.dask_scheduler", "--port", "0", "--host", "127.0.0.1", "--no-dashboard", "--no-jupyter"
         )
         self._until(lambda: self._file.exists() and self._file.read_text().rstrip().endswith("}"))
@@ -47,7 +47,7 @@ class Cluster:
         return [int(pid) for path in children for pid in path.read_text().split()]
 
     def stop(self) -> None:
-        for process in (*self.workers, self._scheduler):
+        for process in (*self.workers, self.scheduler):
             process.kill()
             process.wait()
 

@@ -3,8 +3,11 @@
 
 import io
 import json
+import socket
 import tarfile
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -115,6 +118,63 @@ def test_stopped_the_workers_stop_and_it_goes_on(cluster: Cluster, lab: FakeLab)
     assert done.returncode == EXIT_PASS, done.stderr
     assert len(lab.boots()) == WHOLE + 1
     assert_whole(lab)
+
+
+@pytest.mark.parametrize("when", ["from the start", "in the middle"])
+def test_without_a_worker_the_matrix_ends(when: str, cluster: Cluster, lab: FakeLab) -> None:
+    """Once a minute has passed all cells fail together: nothing waits for each of them."""
+    if when == "in the middle":
+        worker = cluster.work(**lab.plan(hold=[1, "load"]))
+        cluster.await_workers(1)
+    process = lab.start(*words(lab, "--dask", cluster.address))
+    if when == "in the middle":
+        lab.await_boots(1, "held-load")
+        worker.kill()
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == EXIT_LAB_BROKEN, err
+    assert "the cluster has no worker; waiting 60 s for one" in err
+    assert out.count("the cluster has no worker") == 4
+    assert "Traceback" not in err
+
+
+def test_a_scheduler_that_dies_in_the_middle_is_named(cluster: Cluster, lab: FakeLab) -> None:
+    cluster.work(**lab.plan(hold=[1, "load"]))
+    cluster.await_workers(1)
+    process = lab.start(*words(lab, "--dask", cluster.address))
+    lab.await_boots(1, "held-load")
+    cluster.scheduler.kill()
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == EXIT_LAB_BROKEN, err
+    assert "the Dask scheduler is gone" in out + err, (out, err)
+    assert "Traceback" not in out + err, err
+
+
+@pytest.fixture
+def port() -> Iterator[socket.socket]:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "ws", "tls"])
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\n\r\n", b"\xff" * 64, bytes(64)])
+def test_a_port_of_something_else(scheme: str, answer: bytes, port: socket.socket, lab: FakeLab) -> None:
+    lay_out(lab)
+
+    def reply() -> None:
+        with suppress(OSError):
+            while True:
+                kept.append(port.accept()[0])
+                kept[-1].sendall(answer)
+
+    kept: list[socket.socket] = []
+    threading.Thread(target=reply, daemon=True).start()
+    done = matrix(lab, "--dask", f"{scheme}://127.0.0.1:{port.getsockname()[1]}")
+    assert done.returncode == EXIT_LAB_BROKEN, done.stderr
+    assert f"no Dask scheduler answers at {scheme}://127.0.0.1" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert lab.boots() == []
 
 
 @pytest.mark.parametrize(
