@@ -25,6 +25,7 @@ from pathlib import Path
 from lab.base import contents
 from lab.base.errors import BlklabError, LabBroken, Misuse
 from lab.base.process import run
+from lab.base.reading import demand_plain
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,200}")
 _SINGLY = 64  # above this many files one flush of the whole file system is faster
@@ -32,6 +33,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 _FULL_WORDS = ("No space left on device", "Disk quota exceeded")
 _POLL_SECONDS = 0.1
+_LOCK = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # a fifo would wait for a writer
 _TAG = "CACHEDIR.TAG"
 _TAG_TEXT = """\
 Signature: 8a477f597d28d172789f06886806bc55
@@ -74,6 +76,7 @@ class Cache:
         base = os.environ.get("XDG_CACHE_HOME")
         usual = (Path(base) if base else Path.home() / ".cache") / "blklab"
         cache = cls(Path(os.environ.get("BLKLAB_CACHE") or usual))
+        demand_plain(cache.root, "the cache", "name another folder with BLKLAB_CACHE=")
         cache._refuse_other_folders()
         return cache
 
@@ -191,7 +194,7 @@ class Cache:
             return False
         if (kind, key) not in self._held:
             try:
-                lock = os.open(self._lock_path(kind, key), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                lock = os.open(self._lock_path(kind, key), _LOCK | os.O_CREAT, 0o644)
             except OSError:
                 return True  # a cache that cannot be written cannot be pruned
             fcntl.flock(lock, fcntl.LOCK_SH)
@@ -284,7 +287,7 @@ class Cache:
 
     def _is_locked(self, kind: str, name: str) -> bool:
         try:
-            lock = os.open(self._lock_path(kind, name), os.O_RDONLY | os.O_CLOEXEC)
+            lock = os.open(self._lock_path(kind, name), _LOCK)
         except OSError:
             return False
         try:

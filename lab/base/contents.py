@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lab.base.digest import known_digest
 from lab.base.errors import LabBroken
-from lab.base.reading import real
+from lab.base.reading import read_regular, real
 
 NAME = ".sha256sums"
 """In the entry's folder, in the format of sha256sum(1)."""
@@ -97,7 +97,7 @@ def _demand(entry: Path, names: list[str]) -> None:
 
 def _seen(entry: Path) -> Mapping[str, str]:
     try:
-        rows = (line.partition("\t") for line in (entry / _SEEN).read_text().splitlines())
+        rows = (line.partition("\t") for line in read_regular(entry / _SEEN).decode().splitlines())
         return {name: look for name, _, look in rows}
     except (OSError, ValueError):
         return {}

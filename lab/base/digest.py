@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lab.base.reading import open_regular
 from lab.base.record import LINE_NAMES
 
 WORDS: Mapping[str, bool] = {"words": True}
@@ -22,7 +23,7 @@ def digest_bytes(data: bytes) -> str:
 
 
 def digest_file(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

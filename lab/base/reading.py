@@ -4,9 +4,13 @@
 import errno
 import json
 import os
+import re
 import stat
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
+
+from lab.base.errors import Misuse
 
 LIMIT = 256 << 20
 """Bytes; a guest may send as much in one boot (lab.qemu.machine.Limits)."""
@@ -20,13 +24,25 @@ def real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def read_regular(path: Path, limit: int = LIMIT) -> bytes:
-    """The content of a regular file of at most ``limit`` bytes; symlinks are followed. Raises OSError for any other."""
+def demand_plain(path: Path, what: str, remedy: str) -> None:
+    """Raise Misuse for a path that lists of folders, shells or files of settings would read as something else."""
+    if odd := re.search(r"[:;\"'`$\\]|[^ -~\u00a1-\U0010ffff]", str(path)):
+        raise Misuse(f"the path of {what} has {odd[0]!r} in it: {path}", remedy=remedy)
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """A regular file, open for reading; symlinks are followed. Raises OSError for any other."""
     # Without O_NONBLOCK opening a fifo waits for a writer.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return file
+
+
+def read_regular(path: Path, limit: int = LIMIT) -> bytes:
+    """The content of a regular file of at most ``limit`` bytes. Raises OSError as ``open_regular``, and beyond it."""
+    with open_regular(path) as file:
         data: bytes | None = file.read(limit + 1)
     if data is None:
         raise OSError(errno.EAGAIN, "its end is never reached", str(path))

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,14 +25,19 @@ from lab.packages.sources import Distribution, archive_variable, paragraphs
 # An apt that outlives a killed blklab would keep writing and hold apt's locks.
 BOUND = ("setpriv", "--pdeathsig", "KILL", "--")
 _EVERY = 5.0  # seconds between two lines about a download: short ones print none
+_PATIENCE, _SLOWEST = 60.0, 1000  # seconds in which bytes for each of them arrive, from the slowest mirror
+_STALLED = f"less than {_SLOWEST / 1000:g} kB a second arrived for {_PATIENCE:.0f} s"
 _FRESH = 3600.0  # seconds for which a suite's package lists are taken as current
 _INSTALL_APT = "blklab fetches kernels with apt (Debian, Ubuntu); on other distributions use KERNEL=path:DIR"
 _CARRIED = re.compile(r"Acquire::(?!IndexTargets|Allow|Languages|GzipIndexes|Changelogs|cdrom)[^ ]+ ")
-_UNSIGNED = ("NO_PUBKEY", "EXPKEYSIG", "BADSIG", "REVKEYSIG", "signatures were invalid", "is no longer signed")
-_UNREACHABLE = ("Temporary failure", "Could not resolve", "Could not connect", "Unable to connect", "Connection failed")
-_DAMAGED = ("Hash Sum mismatch", "unexpected size", "Error reading from server", "Connection closed prematurely")
+_UNSIGNED = re.compile("NO_PUBKEY|EXPKEYSIG|BADSIG|REVKEYSIG|signatures were invalid|is no longer signed")
+_UNREACHABLE = re.compile(
+    "Temporary failure|Could not resolve|Could not connect|Unable to connect|Connection failed|^" + re.escape(_STALLED)
+)
+_DAMAGED = re.compile("Hash Sum mismatch|unexpected size|Error reading from server|Connection closed prematurely")
+_REFUSED = re.compile(r"\b(?:40[0-35-9]|4[1-9][0-9]|5[0-9]{2})  [A-Z]")
+_ABSENT = re.compile("404 |Failed to stat|does not have a Release file|File not found|is not signed")
 _REPEATED = ("Some index files failed", "Failed to fetch some archives")  # said after each of those that failed
-_ABSENT = ("404 ", "Failed to stat", "does not have a Release file", "File not found", "is not signed")
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,8 @@ class Archive:
             fresh = stamp.is_file() and 0 <= time.time() - stamp.stat().st_mtime < self._fresh_for
             if suite not in self._updated and not fresh:
                 self._tell(f"updating the package lists of {suite}")
-                apt.update()
+                with progress(self._tell, lambda seconds: f"package lists of {suite}: {seconds:.0f} s"):
+                    apt.update()
                 stamp.touch()
                 self._updated.add(suite)
             try:
@@ -185,9 +191,24 @@ class _Apt:
 
     def __call__(self, *argv: str, cwd: Path | None = None) -> str:
         try:
-            return run([*BOUND, *argv], cwd=cwd, env=self._environment, hint=_INSTALL_APT).stdout.decode()
+            look, words = self._stall(), [*BOUND, *argv]
+            return run(words, cwd=cwd, env=self._environment, look=look, hint=_INSTALL_APT).stdout.decode()
         except LabBroken as error:
             raise self._explain(error, " ".join(argv[:2])) from error
+
+    def _stall(self) -> Callable[[int], str]:
+        """To look at a download: why it ends when too little of it arrived since the last look but one."""
+        arrived, until = _bytes_in((self._root,)), time.monotonic() + _PATIENCE
+
+        def look(_: int) -> str:
+            nonlocal arrived, until
+            if time.monotonic() < until:
+                return ""
+            before, until = arrived, time.monotonic() + _PATIENCE
+            arrived = _bytes_in((self._root,))
+            return "" if abs(arrived - before) >= _PATIENCE * _SLOWEST else _STALLED
+
+        return look
 
     def pooled(self, path: str, tell: Tell) -> Path:
         """The file at ``path`` of the archive, downloaded if it is not there from an earlier call."""
@@ -209,31 +230,28 @@ class _Apt:
             raise self._no_network("no package list arrived")
 
     def _explain(self, error: LabBroken, command: str) -> LabBroken | CannotJudge:
-        words, distribution, suite = error.message, self._distribution, self._suite
-        uri, mirror = distribution.uri(suite), f"{distribution.variable('MIRROR')}=URI"
-        said = _complaints(words)
-        if any(sign in words for sign in _UNSIGNED):
-            return LabBroken(
-                f"{distribution.keyring} does not verify the signature of {suite} at {uri}: {said}",
-                remedy=f"update the keyring package, or name a keyring: {distribution.variable('KEYRING')}=FILE",
-            )
-        if any(sign in words for sign in _UNREACHABLE):
-            return self._no_network(said)
-        if any(sign in words for sign in _DAMAGED):
-            return LabBroken(
-                f"a download of {suite} from {uri} is damaged: {said}",
-                remedy=f"run the same command again; if it fails again, name another mirror: {mirror}",
-            )
-        if any(sign in words for sign in _ABSENT):
-            return CannotJudge(
-                f"{uri} does not have a file of {suite} (any more): {said}",
-                remedy=f"name the archive that it moved to: {archive_variable(suite)}=URI",
-            )
+        distribution, suite, said = self._distribution, self._suite, _complaints(error.message)
+        uri, mirror = distribution.uri(suite), f"name another mirror: {distribution.variable('MIRROR')}=URI"
+        keyring = f"update the keyring package, or name a keyring: {distribution.variable('KEYRING')}=FILE"
+        moved = f"name the archive that it moved to: {archive_variable(suite)}=URI"
+        cases = (
+            (_UNSIGNED, f"{distribution.keyring} does not verify the signature of {suite} at {uri}", keyring),
+            (_UNREACHABLE, "", ""),
+            (_DAMAGED, f"a download of {suite} from {uri} is damaged", f"run the same command again; then {mirror}"),
+            (
+                _REFUSED,
+                f"{uri} refuses to send a file of {suite}",
+                f"check the proxies, or {mirror}",
+            ),
+            (_ABSENT, f"{uri} does not have a file of {suite} (any more)", moved),
+            (re.compile(""), f"{command} fails for {suite} of {uri}", f"check apt, or {mirror}"),
+        )
+        signs, what, remedy = next(case for case in cases if case[0].search(error.message))
+        if signs is _UNREACHABLE:
+            return self._no_network(said or error.message.partition(":")[0])
         if not said:
             return error
-        return LabBroken(
-            f"{command} fails for {suite} of {uri}: {said}", remedy=f"check apt, or name another mirror: {mirror}"
-        )
+        return (CannotJudge if signs is _ABSENT else LabBroken)(f"{what}: {said}", remedy=remedy)
 
     def _no_network(self, said: str) -> LabBroken:
         uri, mirror = self._distribution.uri(self._suite), self._distribution.variable("MIRROR")

@@ -306,6 +306,11 @@ def test_the_files_of_an_entry_are_listed_with_their_digests(cache: Cache) -> No
     subprocess.run(["sha256sum", "-c", "--quiet", contents.NAME], cwd=made, check=True)
 
 
+def as_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -315,8 +320,10 @@ def test_the_files_of_an_entry_are_listed_with_their_digests(cache: Cache) -> No
         (lambda path: (path.parent / contents.NAME).write_text(f"{'0' * 64}  other\n"), "expected no such file"),
         (lambda path: (path.parent / contents.NAME).write_text("junk"), "sha256sums cannot be read"),
         (lambda path: (path.parent / contents.NAME).unlink(), "is in no cache entry"),
+        (as_fifo, "key/file cannot be read: not a regular file"),
+        (lambda path: (path.unlink(), path.symlink_to("/dev/zero")), "key/file cannot be read: not a regular file"),
     ],
-    ids=["changed", "cut", "gone", "not listed", "list damaged", "list gone"],
+    ids=["changed", "cut", "gone", "not listed", "list damaged", "list gone", "a fifo", "endless"],
 )
 def test_a_file_that_changed_is_named_with_a_remedy(cache: Cache, damage: Callable[[Path], object], says: str) -> None:
     made = cache.entry("kind", "key", put())
@@ -326,6 +333,16 @@ def test_a_file_that_changed_is_named_with_a_remedy(cache: Cache, damage: Callab
         contents.demand_intact(made / "file")
     assert caught.value.exit_code == 128
     assert f"rm -r {made}" in caught.value.remedy
+
+
+def test_fifos_in_place_of_the_cache_s_own_files_are_not_waited_for(cache: Cache) -> None:
+    made = cache.entry("kind", "key", put())
+    cache.close()
+    for path in (made / contents._SEEN, cache.root / ".lock/kind/key"):
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+    assert contents.demand_intact(cache.entry("kind", "key", put()) / "file").read_text() == "x"
+    assert [entry.key for entry in cache.entries()] == ["key"]
 
 
 def test_a_damage_that_keeps_size_and_time_stamp_is_noticed(cache: Cache) -> None:

@@ -2,14 +2,22 @@
 """The private apt against a signed archive made on the spot."""
 
 import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from lab.base import contents
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken
+from lab.base.process import progress
+from lab.packages import apt
 from lab.packages.apt import Archive
 from lab.packages.sources import Distribution
 from lab.packages.store import newest, unpacked
@@ -95,9 +103,67 @@ def test_no_network_names_the_mirror_variable(repository: Repository, cache: Cac
     publish(repository, "1-1", tmp_path)
     # Port 9 of the loopback interface: nothing listens to "discard" any more.
     unreachable = replace(distribution(repository), main="http://127.0.0.1:9/debian")
-    with pytest.raises(LabBroken, match="cannot be fetched") as caught:
+    with pytest.raises(LabBroken, match=r"cannot be fetched") as caught:
         Archive(cache, unreachable).search(SUITE, "tool")
     assert "BLKLAB_DEBIAN_MIRROR=" in caught.value.remedy
+
+
+@pytest.fixture
+def mirror() -> Iterator[Callable[[bytes, bytes], str]]:
+    """The address of a server that answers each request with bytes, and then with others again and again."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve(first: bytes, then: bytes) -> None:
+        with suppress(OSError):
+            while True:
+                Thread(target=answer, args=(listening.accept()[0], first, then), daemon=True).start()
+
+    def answer(client: socket.socket, first: bytes, then: bytes) -> None:
+        with client, suppress(OSError):
+            client.recv(1 << 16)
+            client.sendall(first)
+            while then:
+                client.sendall(then)
+                time.sleep(0.2)
+
+    def start(first: bytes, then: bytes = b"") -> str:
+        Thread(target=serve, args=(first, then), daemon=True).start()
+        return f"http://127.0.0.1:{listening.getsockname()[1]}/debian"
+
+    yield start
+    listening.close()
+
+
+SLOW = b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n"
+
+
+@pytest.mark.parametrize("parts", [(b"HTTP/1.1 200 OK\r\n", b"X-Header: x\r\n"), (SLOW, b"x")])
+def test_a_mirror_without_an_end_is_left(
+    parts: tuple[bytes, bytes],
+    mirror: Callable[[bytes, bytes], str],
+    repository: Repository,
+    cache: Cache,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """65 and 5 bytes a second; what the headers fill is no file yet. Each look is after 3 s instead of a minute."""
+    monkeypatch.setattr(apt, "_PATIENCE", 3.0)
+    monkeypatch.setattr(apt, "progress", partial(progress, every=1.0))
+    told: list[str] = []
+    slow = replace(distribution(repository), main=mirror(*parts))
+    with pytest.raises(LabBroken, match=r"cannot be fetched .* less than 1 kB a second arrived") as caught:
+        Archive(cache, slow, told.append).search(SUITE, "tool")
+    assert "BLKLAB_DEBIAN_MIRROR=" in caught.value.remedy
+    assert "package lists of trixie: 1 s" in told
+
+
+@pytest.mark.parametrize("status", ["403 Forbidden", "503 Service Unavailable", "407 Proxy Authentication Required"])
+def test_a_mirror_that_refuses_did_not_move(
+    status: str, mirror: Callable[[bytes, bytes], str], repository: Repository, cache: Cache
+) -> None:
+    refusing = mirror(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode(), b"")
+    with pytest.raises(LabBroken, match=f"{refusing} refuses to send a file of trixie: .*{status[:3]}") as caught:
+        Archive(cache, replace(distribution(repository), main=refusing)).search(SUITE, "tool")
+    assert "moved" not in caught.value.remedy
 
 
 def test_the_host_hooks_do_not_run(
