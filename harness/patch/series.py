@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from email.errors import MessageError
 from email.message import EmailMessage
 from itertools import accumulate
 from pathlib import Path
@@ -31,7 +32,7 @@ _FAILED = re.compile(r"error: patch failed: (?P<file>.+):(?P<line>[0-9]+)")
 _ABSENT = re.compile(r"error: (?P<file>\S+): (?:does not exist in index|already exists in index)")
 _CORRUPT = re.compile(r"(?:corrupt patch at|patch fragment without header at) line (?P<line>[0-9]+)")
 _STDIN = Path("-")
-_MOST = 500
+_MOST, _MOST_MAILS = 500, 10_000
 _WHEN = "1700000000 +0000"
 """A commit of the same content has the same id each time, so earlier runs are found."""
 
@@ -114,13 +115,26 @@ def _patches(file: Path) -> Iterator[Patch]:
     else:
         data = read_bytes(file, "patch", LIMIT)
     starts = [match.start() for match in _FROM.finditer(data)] or [0]
+    if len(starts) > _MOST_MAILS:
+        raise Misuse(f"{file} has {len(starts)} mails, more than {_MOST_MAILS}", remedy="name a part of them")
+    line = data.count(b"\n", 0, starts[0]) + 1
     for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
-        patch = _patch(file, data[:start].count(b"\n") + 1, data[start:end])
+        patch = _patch(file, line, data[start:end])
         if _DIFF.search(patch.text):
             yield patch
+        line += data.count(b"\n", start, end)
 
 
 def _patch(file: Path, line: int, data: bytes) -> Patch:
+    """Raises Misuse for a mail that Python's parser cannot read; what it raises then depends on its version."""
+    try:
+        return _read_mail(file, line, data)
+    except (AttributeError, LookupError, MessageError, RecursionError, TypeError, ValueError) as error:
+        what = str(error) or type(error).__name__
+        raise Misuse(f"{file}:{line}: this is no mail ({what})", remedy="keep its diff alone") from error
+
+
+def _read_mail(file: Path, line: int, data: bytes) -> Patch:
     mail = email.message_from_bytes(data, policy=email.policy.default)
     plain = not mail.is_multipart() and mail.get("Content-Transfer-Encoding", "8bit").lower() in ("7bit", "8bit")
     if plain or not isinstance(mail, EmailMessage):

@@ -143,6 +143,11 @@ def test_a_mail_is_decoded_and_its_quotes_are_removed(encoding: str, tmp_path: P
         (b"x" * (9 << 20), "larger than 8 MiB"),
         (b"Content-Type: message/rfc822\n\n" * 5000 + TABLE.encode(), "its parts are nested too deeply"),
         (b"\0\xff\x1b" * 999, "is no report of fio-basic"),
+        (b"From: ((((\n\nHello\n", "is no report of fio-basic"),
+        (
+            b"".join(b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (n, n) for n in range(2000)),
+            "its parts are nested too deeply",
+        ),
     ],
 )
 def test_mails_that_are_no_report(mail: bytes, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
