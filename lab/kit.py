@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import copyfile
 
-from lab.base.digest import digest_file, known_digest
-from lab.base.reading import read_json
+from lab.base.digest import digest_bytes, digest_file, known_digest
+from lab.base.reading import read_json, read_regular
 from lab.base.record import BootRecord, Outcome
 from lab.guest import console
 from lab.guest.protocol import ResultReader
@@ -27,6 +27,7 @@ SHARING, FUNCTIONS = "sharing.so", "functions.txt"
 """Names of the inputs in a kit, in the folder of ``repeat.sh``; the last two with several CPUs."""
 
 _STAMP = re.compile(r"\[ *([0-9]+\.[0-9]+)\]")
+_CMDLINE = re.compile(r"^\[[^\]]*\] Command line: (.*?) *$", re.MULTILINE)
 _TEMPLATE = Path(__file__).parent / "guest" / "repeat.sh"
 _PLACES = {
     "QEMU": '"$qemu"',
@@ -130,3 +131,19 @@ def channel_faults(record: BootRecord) -> Iterator[tuple[str, str]]:
     # A kernel may hang after BYE, when it powers off.
     if death and reader.bye and (stamp is None or float(stamp[1]) < reader.phases[-1].uptime):
         yield CONSOLE_FILE, f"shows {death.strip()[:80]!r}, and boot.json says {record.outcome}"
+
+
+def log_faults(record: BootRecord) -> Iterator[tuple[str, str]]:
+    """What the kernel's log and the job of a boot say against its record: the file, and what."""
+    log = record.files.get("kmsg", b"").decode(errors="replace")
+    words, wanted = _CMDLINE.search(log), record.fingerprint.get("cmdline")
+    if words and wanted and words[1] != wanted:
+        yield "boot.json", f"command line is {wanted}, the guest had {words[1]}"
+    lines = (log.partition(console.READY_MARK)[2] or log).splitlines()
+    if (fault := console.stall(lines) or console.death(lines)) and not record.warnings:
+        yield "boot.json", f"has no warning, the guest's log has {fault}"
+    job, wanted = record.folder / JOB, record.fingerprint.get("job", "")
+    data = read_regular(job) if job.is_file() else b""
+    # The selftest in which boots differ appends 16 bytes to what the fingerprint covers.
+    if data and wanted not in (digest_bytes(data), digest_bytes(data[:-16])):
+        yield JOB, f"sha256 is {digest_bytes(data)[:12]}, boot.json names {wanted[:12]}"

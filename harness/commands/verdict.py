@@ -4,8 +4,8 @@
 import json
 import sys
 import webbrowser
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,15 +14,18 @@ from rich.console import Console
 from harness.base.checkout import of_results, results_root
 from harness.base.files import write_atomic
 from harness.commands.options import RUN, tell
-from harness.commands.parser import REPORT_FILE, RUN_FILE, Argument, Command, OneOf, flag, option
+from harness.commands.parser import REPORT_FILE, RUN_FILE, Argument, Command, OneOf, demand_own, flag, option
 from harness.judge.verdict import Verdict, verdict_document
 from harness.limits.bottleneck import Bottleneck
+from harness.limits.entries import load_scenario
 from harness.record.grid import load_grid
 from harness.record.judging import explain_run, judge_run, rejudge
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.claims import Surroundings
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.run import Detail, print_verdict
+from harness.scenario.load import find_scenarios
+from harness.scenario.model import Scenario
 from harness.studies.checks import note
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.base.reading import real
@@ -119,6 +122,8 @@ def _judge(*, run: Path, detail: Detail, json: bool, **files: str | None) -> int
     exports = Exports.of(detail, json, **files)
     rejudged = rejudge(run)
     exports.show(rejudged.run, rejudged.verdict)
+    for line in _other_bounds(rejudged.run.scenario):
+        tell(line)
     if not rejudged.before:
         tell("this run has no stored verdict")
     elif not rejudged.differences:
@@ -128,11 +133,25 @@ def _judge(*, run: Path, detail: Detail, json: bool, **files: str | None) -> int
     return rejudged.exit_code
 
 
+def _other_bounds(scenario: Scenario) -> Iterator[str]:
+    """How the bounds of a run differ from those of the checkout's scenario of that name, which may be newer."""
+    shipped = load_scenario(scenario.name) if scenario.name in find_scenarios() else scenario
+    asked = defaultdict[str, list[str]](list)
+    for entry in shipped.entries:
+        asked[entry.ratio.text].append(entry.expect.text)
+    for entry in scenario.entries:
+        ratio, bound = entry.ratio.text, entry.expect.text
+        if ratio in asked and bound not in asked[ratio]:
+            yield f"{ratio}: this run asks for {bound}, scenarios/{scenario.name}.yaml for {' and '.join(asked[ratio])}"
+
+
 def _report(*, folder: Path | None, out: Path | None, open: bool) -> int:
     shown = real(folder or results_root(None))
     target = out or shown / REPORT_FILE
     if not target.parent.is_dir():
         raise Misuse(f"{target.parent} is not a folder", remedy="name a folder that holds runs, or --out FILE")
+    if out is None:
+        demand_own(target, str(target), f"name a file with --out, or --out {target} --force")
     write_atomic(target, _page(shown).encode())
     print(target)
     if open and not webbrowser.open(target.resolve().as_uri()):

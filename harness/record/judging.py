@@ -26,20 +26,25 @@ from harness.record.store import (
     RESOLVED,
     SOURCE,
     Damaged,
+    KernelFacts,
     PlannedCell,
     RunFolder,
     digest_of_plan,
     load_run,
     read_boot,
 )
-from harness.scenario.model import Claim, Control, Status
+from harness.scenario.model import Status
 from lab.base.digest import digest_bytes, digest_file, digest_results
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.base.record import BootRecord
-from lab.kit import EXPECTED, RESULTS, channel_faults
+from lab.kernels.model import series_of
+from lab.kit import EXPECTED, RESULTS, channel_faults, log_faults
 from lab.yaml.strict import Problems, parse, plain_value
 
-_VERSION = re.compile(rb"^\[[^\]]*\] Linux version (\S+)", re.MULTILINE)
+_VERSION = re.compile(r"^\[[^\]]*\] Linux version (\S+)", re.MULTILINE)
+_PACKAGE = re.compile(r"^\[[^\]]*\] Linux version .* #[0-9]+ [A-Z_ ]*Debian (\S+)", re.MULTILINE)
+_NAMED = re.compile(r"Debian \S+, linux-\S+ (\S+)")
+_SERIES = re.compile(r"(?:debian|source):([0-9]+\.[0-9]+)")
 _WORDS = frozenset(
     {"sentence", "reason", "reasons", "that", "known", "in_words", "because", "diagnosed", "killers", "within_layout"}
 )
@@ -99,8 +104,7 @@ def _other_than_the_file(run: RunFolder) -> Iterator[str]:
     rows = document if isinstance(document, dict) else {}
     written = [*rows.get("claims", ()), *rows.get("controls", ())]
     known = {(str(entry.get("ratio")), str(entry.get("expect"))) for entry in written}
-    entries: tuple[Claim | Control, ...] = (*run.scenario.claims, *run.scenario.controls)
-    for entry in entries:
+    for entry in run.scenario.entries:
         if (entry.ratio.text, entry.expect.text) not in known:
             yield f"has no {entry.ratio.text} {entry.expect.text}, which {RESOLVED} has"
     if {*rows.get("meant", ())} != {*map(str, run.scenario.meant or ())}:
@@ -131,16 +135,28 @@ def boot_of(run: RunFolder, cell: PlannedCell) -> BootRecord | None:
             raise altered(run, f"{where}/{BOOT}", f"fingerprint has {key} {found[:64]}, the cell has {value[:64]}")
     if run.facts.schema < _CHECKSUMS_SINCE and _NEWER in record.fingerprint.get("argv", ""):
         raise altered(run, PLAN, f"is of schema {run.facts.schema}, without checksums; {where} is of a later version")
-    version = _VERSION.search(record.files.get("kmsg", b""))
-    if version and version[1].decode("utf-8", "replace") != run.facts.kernel.release:
-        booted = version[1].decode("utf-8", "replace")
-        raise altered(run, PLAN, f"kernel release is {run.facts.kernel.release}, {where} booted {booted}")
+    for file, what in _unlike_the_guest(run.facts.kernel, record):
+        raise altered(run, file, f"{what} ({where})")
     for file, actual, named in _digests(record):
         if actual != named:
             raise altered(run, f"{where}/{file}", f"the results have {actual[:12]}, the file names {named[:12]}")
     for file, what in channel_faults(record):
         raise altered(run, f"{where}/{file}", what)
     return record
+
+
+def _unlike_the_guest(kernel: KernelFacts, record: BootRecord) -> Iterator[tuple[str, str]]:
+    """What the kernel's log and the job of a boot say against its record and run.json: the file, and what."""
+    yield from log_faults(record)
+    log = record.files.get("kmsg", b"").decode("utf-8", "replace")
+    if (booted := _VERSION.search(log)) and booted[1] != kernel.release:
+        yield PLAN, f"kernel release is {kernel.release}, the guest booted {booted[1]}"
+    package, named = _PACKAGE.search(log), _NAMED.match(kernel.origin)
+    if package and named and package[1] != named[1]:
+        yield PLAN, f"kernel origin is {kernel.origin}, the guest booted {package[1]}"
+    series = _SERIES.fullmatch(kernel.spec)
+    if series and series_of(kernel.release) != series[1]:
+        yield PLAN, f"kernel spec is {kernel.spec}, its release {kernel.release}"
 
 
 def _digests(record: BootRecord) -> Iterator[tuple[str, str, str]]:

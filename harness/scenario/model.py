@@ -401,6 +401,10 @@ class Scenario:
     meant: tuple[Unseen, ...] | None = field(default=None, metadata=WORDS)
 
     @property
+    def entries(self) -> "tuple[Claim | Control, ...]":
+        return (*self.claims, *self.controls)
+
+    @property
     def timing(self) -> Timing:
         return TIMINGS[self.clock]
 

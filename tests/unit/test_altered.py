@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from harness.cli import main
+from harness.commands import verdict
 from harness.record.judging import Altered, rejudge
 from harness.record.store import RunFolder, load_boot, save_boot, with_checksums
 from harness.scenario.model import Claim, Control, Status
@@ -173,10 +175,39 @@ def other_bounds(run: RunFolder) -> None:
 
 
 OOPS = "[    5.000000] Kernel panic - not syncing: Fatal exception\n"
+
+
+def recomputed(run: RunFolder, **kernel: str) -> None:
+    """Other facts of the kernel, with checksums that fit."""
+    facts = replace(run.facts, kernel=replace(run.facts.kernel, **kernel))
+    plan = with_checksums(facts, (run.path / "scenario.json").read_bytes())
+    (run.path / "run.json").write_text(json.dumps(plan))
+
+
+def log(line: str, **fingerprint: str) -> Callable[[RunFolder], None]:
+    """The kernel's log of the first boot with a further line, and with checksums and digests that fit."""
+
+    def tamper(run: RunFolder) -> None:
+        record = load_boot(boot(run, "none", 1))
+        assert record is not None
+        files = {**record.files, "kmsg": record.files["kmsg"] + f"[    1.000000] {line}\n".encode()}
+        other_record(run, files=files, fingerprint={**record.fingerprint, **fingerprint})
+
+    return tamper
+
+
+def other_job(run: RunFolder) -> None:
+    (boot(run, "none", 1) / "job.cpio").write_bytes(b"another job")
+
+
+LOCKUP = "watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [fio:99]"
 LOOSEN = edit("scenario.json", lambda model: model["claims"][0]["expect"].update(text=">= 0.1", low=0.1))
 ONE_SEED = edit("run.json", lambda plan: plan.update(seeds=[1]))
 FEWER = edit("run.json", without_seeds)
 RELEASE = edit("run.json", lambda plan: plan["kernel"].update(release="6.12.1"))
+
+
+BANNER = b"[    0.000000] Linux version 6.1.0-18-amd64 (gcc-12 (Debian 12.2.0-14)) #1 SMP Debian 6.1.76-1 (x)\n"
 
 
 @pytest.mark.parametrize(
@@ -189,7 +220,7 @@ RELEASE = edit("run.json", lambda plan: plan["kernel"].update(release="6.12.1"))
         (FEWER, r"run.json: checksum is \w{12}, run.json names \w{12}"),
         (as_before_checksums(FEWER), r"run.json: its seeds are 1, its command and scenario ask for 3"),
         (RELEASE, r"run.json: checksum is \w{12}, run.json names \w{12}"),
-        (as_before_checksums(RELEASE), r"run.json: kernel release is 6.12.1, boots/000 booted 6.1.0-18-amd64"),
+        (as_before_checksums(RELEASE), r"run.json: kernel release is 6.12.1, the guest booted 6.1.0-18-amd64"),
         (as_before_checksums(ONE_SEED), r"run.json: its cells are not its arms by its seeds: arm \w+, seed [23]"),
         (replay_seed_1, r"boots/002/boot.json: seeds 1 and 2 of arm none booted one job, which names its seed"),
         (
@@ -213,6 +244,20 @@ RELEASE = edit("run.json", lambda plan: plan["kernel"].update(release="6.12.1"))
             more_ios,
             r"boots/000/out/solo.json: fio counted \d+ I/Os of fast, \d+ ns each: more than 64 at a time are in",
         ),
+        (log(LOCKUP), r"boot.json: has no warning, the guest's log has \[    1.000000\] watchdog: BUG: soft lockup"),
+        (
+            log("Command line: quiet", cmdline="console=ttyS0"),
+            r"boot.json: command line is console=ttyS0, the guest had quiet",
+        ),
+        (
+            lambda run: recomputed(run, spec="debian:6.12"),
+            r"run.json: kernel spec is debian:6.12, its release 6.1.0-18",
+        ),
+        (
+            lambda run: recomputed(run, origin="Debian bookworm, linux-image-6.1.0-18-amd64 6.1.99-9"),
+            r"run.json: kernel origin is .* 6.1.99-9, the guest booted 6.1.76-1",
+        ),
+        (other_job, r"job.cpio: sha256 is \w{12}, boot.json names"),
         (meant, r"scenario.yaml: has another meant than scenario.json"),
         (lambda run: shutil.rmtree(boot(run, "red", 1)), r"boots/001/boot.json: is missing, and the run has a verdict"),
         (lambda run: (boot(run, "none", 1) / "out" / "solo.json").unlink(), r"boots/000/out/solo.json: is missing"),
@@ -223,7 +268,7 @@ RELEASE = edit("run.json", lambda plan: plan["kernel"].update(release="6.12.1"))
     ],
 )
 def test_a_tampered_run_is_not_judged(tmp_path: Path, tamper: Callable[[RunFolder], None], says: str) -> None:
-    run = finished(tmp_path, GREEN, {"kmsg": b"[    0.000000] Linux version 6.1.0-18-amd64 (gcc) #1\n"})
+    run = finished(tmp_path, GREEN, {"kmsg": BANNER})
     tamper(run)
     with pytest.raises(Altered, match=says) as raised:
         rejudge(run.path)
@@ -236,6 +281,21 @@ def test_a_run_as_it_was_sent_is_judged(tmp_path: Path, console: str) -> None:
     run = finished(tmp_path, GREEN, {"kmsg": b"[    0.000000] Linux version 6.1.0-18-amd64 (gcc) #1\n"})
     send(run, console=console)
     assert rejudge(run.path).differences == ()
+
+
+def test_other_bounds_than_those_of_the_checkout_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of an older file, or one whose bounds were rewritten with everything that depends on them."""
+    run = finished(tmp_path, GREEN, {"kmsg": BANNER})
+    claim = run.scenario.claims[0]
+    other = replace(run.scenario, claims=(replace(claim, expect=replace(claim.expect, text=">= 0.99", low=0.99)),))
+    monkeypatch.setattr(verdict, "find_scenarios", lambda: {run.scenario.name: tmp_path})
+    for shipped, expected in ((other, 1), (run.scenario, 0)):
+        monkeypatch.setattr(verdict, "load_scenario", lambda name, shipped=shipped: shipped)
+        main(["judge", str(run.path)])
+        says = f"{claim.ratio.text}: this run asks for {claim.expect.text}, scenarios/sample.yaml for >= 0.99"
+        assert capsys.readouterr().err.count(says) == expected
 
 
 def test_more_idle_time_than_passed_cannot_be_judged(tmp_path: Path) -> None:
