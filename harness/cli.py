@@ -124,7 +124,9 @@ def _dispatch(arguments: Sequence[str], build: "Callable[[Sequence[str]], Parser
 def _check_environment() -> None:
     """Raises Misuse where there is no current folder. A terminal too narrow for a table has its usual size."""
     from lab.base.errors import Misuse
+    from lab.base.reading import demand_plain
 
+    demand_plain(Path(__file__).parents[1], "the checkout", "move it to another folder")
     for name in _LENGTHS:
         if not re.fullmatch("[2-9][0-9]|[1-9][0-9]{2,3}", os.environ.get(name, "80")):
             del os.environ[name]

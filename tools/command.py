@@ -6,14 +6,23 @@ from functools import partial
 
 from harness import cli
 from harness.commands.parser import Command, Parser, option
+from lab.base.errors import Misuse
 from lab.kernels.resolve import demand
 from lab.kernels.tree import base_spec
 
 FURTHER = "debian:6.1 debian:7.2 debian:5.10 ubuntu:4.18"
 """Kernels for what the source leaves open."""
+
+
+def source(spec: str) -> str:
+    if not demand(spec).startswith(("source:", "tree:", "mutant:")):
+        raise Misuse(f"--source {spec} is no source", remedy="source:6.12, tree:PATH or tree:PATH@REV")
+    return spec
+
+
 SOURCE = option(
     "--source",
-    type=demand,
+    type=source,
     default=base_spec,
     metavar="SPEC",
     help="source to build: source:6.12 (default), tree:PATH or tree:PATH@REV",

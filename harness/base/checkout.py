@@ -4,6 +4,8 @@
 import os
 from pathlib import Path
 
+from lab.base.errors import no_such_folder
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 SCENARIOS = CHECKOUT / "scenarios"
 WALL = SCENARIOS / "wall"
@@ -13,9 +15,12 @@ PAGES = CHECKOUT / "docs" / "results"
 
 def results_root(chosen: str | None) -> Path:
     """The folder of all runs: the chosen one, else $BLKLAB_RESULTS, else results/ of the checkout; installed from a
-    wheel, which has no Makefile, that of the current folder."""
+    wheel, which has no Makefile, that of the current folder. Raises Misuse for what is no folder."""
     own = CHECKOUT if (CHECKOUT / "Makefile").is_file() else Path.cwd()
-    return Path(chosen or os.environ.get("BLKLAB_RESULTS") or own / "results")
+    root = Path(chosen or os.environ.get("BLKLAB_RESULTS") or own / "results")
+    if root.exists() and not root.is_dir():
+        raise no_such_folder(root, "the results")
+    return root
 
 
 def of_results(text: str) -> Path:

@@ -2,7 +2,7 @@
 """Bisection by release: packaged kernels between a good and a bad one, without a tree and without a build."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.bisect.notebook import Answer, ClaimSeen, CommitWord, Observation, Question, claim_seen
@@ -81,9 +81,12 @@ def _middle(row: GridRow, figure: str, ends: tuple[int, int]) -> float:
     return math.sqrt(good * bad)
 
 
-def demand_figure(scenario: Scenario, figure: str) -> None:
-    """Raises Misuse for a figure (without ROLE where several roles share it) that the scenario does not measure."""
+def demand_figure(scenario: Scenario, figure: str, arms: Sequence[str] = ()) -> None:
+    """Raises Misuse for a figure (without ROLE where several roles share it) that the scenario does not measure, or not
+    with only these ``arms``."""
     known, (arm, load, *rest) = names_of(scenario), [*figure.split(".", 2), "", ""]
+    if arms and arm in scenario.arms and arm not in arms:
+        raise Misuse(f"--figure {figure} is of an arm that --arm leaves out", remedy=f"add --arm {arm}")
     roles = known.loads.get(load, ())
     shared = (f"{arm}.{load}.{role}.{rest[0]}" for role in roles if len(roles) > 1)
     for text in (*shared, figure):

@@ -123,10 +123,10 @@ def _by_release(
             commit_of(tree, _tag(end))
     scenario = scenario_of(name, seeds, arms, claims=not figure)
     if figure:
-        demand_figure(scenario, figure)
-    ready_qemu(Cache.default(), tell)
+        demand_figure(scenario, figure, arms)
     low, high = (series[1], series[0]) if backwards else series
     wanted = specs([low, "..", high], Cache.default())
+    ready_qemu(Cache.default(), tell)
     row = GridRow.of(scenario, tuple(reversed(wanted)) if backwards else wanted)
     releases = bisect_releases(Sweeper(bench(), kernel_of, seeds, tuple(arms)), row, figure, tell)
     good, bad = (row.cells[place].kernel.spec for place in (releases.good, releases.bad))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What commands that boot begin with: results, lab, scenarios and kernels."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -80,9 +80,9 @@ def kernel_again(run: RunFolder) -> Kernel:
     return kernel
 
 
-def specs(named: Sequence[str], cache: Cache) -> tuple[str, ...]:
-    """The specs that ``named`` lists, ranges replaced by what is in them. Raises Misuse."""
-    return expand(" ".join(named), partial(offers, cache, tell))
+def specs(named: Sequence[str], cache: Cache, *, lenient: bool = False) -> tuple[str, ...]:
+    """The specs that ``named`` lists, ranges replaced by what is in them. Raises what ``expand`` raises."""
+    return expand(" ".join(named), partial(offers, cache, tell), lenient=lenient)
 
 
 def refuse_ranges() -> NoReturn:
@@ -111,6 +111,16 @@ def scenario_of(name: str, seeds: int | None, arms: Sequence[str], *, claims: bo
     if claims and not scenario.claims:
         raise Misuse(f"{scenario.name} makes no claim", remedy="add a claim and a negative control")
     return scenario
+
+
+def distinct(refs: Iterable[str]) -> dict[str, tuple[str, Scenario]]:
+    """The scenarios that names and paths refer to, by name, each with its first reference. Raises Misuse."""
+    chosen: dict[str, tuple[str, Scenario]] = {}
+    for ref, scenario in ((ref, load_scenario(ref)) for ref in refs):
+        first, other = chosen.setdefault(scenario.name, (ref, scenario))
+        if other.digest != scenario.digest:
+            raise Misuse(f"{first} and {ref} are both called {scenario.name}", remedy="rename one of them")
+    return chosen
 
 
 def arms_of(asked: Sequence[str], scenario: Scenario, scenarios: Sequence[Scenario]) -> tuple[str, ...]:

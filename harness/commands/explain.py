@@ -129,7 +129,7 @@ def _profile(
     function: str | None,
     out: Path | None,
 ) -> int:
-    runs, cells = _sides(run, further, results_root(results), scenario)
+    runs, cells = _sides(run, further, results_root(results), scenario, seed)
     chosen = parse_cell(runs[0], cells[0], seed) if cells else chosen_cell(runs, seed)
     lab, kernels = lab_of_host(), [kernel_again(each) for each in runs]
     profiles = profiles_of_runs(lab, runs, chosen, kernels, tell)
@@ -167,7 +167,7 @@ def _sharing(
     json: bool,
     out: Path | None,
 ) -> int:
-    runs, named = _sides(run, further, results_root(results), scenario, most_cells=2)
+    runs, named = _sides(run, further, results_root(results), scenario, seed, most_cells=2)
     if len(named) > 1 and len(runs) > 1:
         raise Misuse("two runs and two cells", remedy="compare two runs, or two cells of one run")
     lab = lab_of_host()
@@ -224,7 +224,7 @@ def _first_cell(run: RunFolder, seed: int) -> ProfiledCell:
 
 
 def _sides(
-    first: str, further: Sequence[str], root: Path, scenario: str | None, most_cells: int = 1
+    first: str, further: Sequence[str], root: Path, scenario: str | None, seed: int, *, most_cells: int = 1
 ) -> tuple[list[RunFolder], list[str]]:
     """The stored runs that ``first`` and a word of ``further`` name, and the cells ARM.LOAD.
 
@@ -244,6 +244,9 @@ def _sides(
         names = ", ".join(sorted(runs[0].scenario for runs in sides)) or "none"
         raise Misuse(f"{first} has runs of several scenarios or of none: {names}", remedy="--scenario NAME chooses one")
     chosen = [load_run(Path(run.path)) for run in sides[0]]
+    if lacking := [run for run in chosen if seed not in run.facts.seeds]:
+        seeds = f"{lacking[0].path.name} has the seeds {', '.join(map(str, lacking[0].facts.seeds))}"
+        raise Misuse(f"--seed {seed}: {seeds}", remedy="name one of them")
     for run in chosen[1:]:
         if run.scenario.digest != chosen[0].scenario.digest:
             raise CannotJudge(

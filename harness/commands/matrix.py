@@ -12,6 +12,7 @@ from harness.commands.boots import (
     arms_of,
     bench_of,
     chosen_by,
+    distinct,
     every_scenario,
     kernel_of,
     kernels_of,
@@ -43,7 +44,6 @@ from harness.grid.lines import METRICS, GridRow
 from harness.grid.measure import MatrixPlan, Sweeper, cells_of, merge, parts, read_shard, run_matrix
 from harness.grid.page import of_rows, set_page
 from harness.grid.timeline import STEP, text, timeline
-from harness.limits.entries import load_scenario
 from harness.patch.choice import choice_lines
 from harness.patch.sources import Sources
 from harness.record.grid import GridFolder
@@ -122,8 +122,7 @@ def _estimates(
 
 def _scenarios(named: Sequence[str]) -> tuple[Scenario, ...]:
     refs = [name for words in named for name in words.split()] or find_scenarios()
-    by_name = {scenario.name: scenario for scenario in map(load_scenario, refs)}
-    return tuple(by_name.values())
+    return tuple(scenario for _, scenario in distinct(refs).values())
 
 
 def _changed(tree: Path, changed: str) -> tuple[Scenario, ...]:
@@ -165,12 +164,12 @@ def _timeline(
     results: str | None,
 ) -> int:
     figures = metrics_of(metrics, METRICS)
-    scenarios = [load_scenario(name) for name in scenario]
+    scenarios = [each for _, each in distinct(scenario).values()]
     arms_by_scenario = [arms_of(arms, each, scenarios) for each in scenarios]
     for each, own in zip(scenarios, arms_by_scenario, strict=True):
         cells(each, seeds, own or None)
+    named = specs(kernels or [SERIES], Cache.default(), lenient=not kernels)
     ready_qemu(Cache.default(), tell)
-    named = specs(kernels or [SERIES], Cache.default())
     bench = bench_of(results, jobs)
     timelines = [
         timeline(Sweeper(bench, kernel_of, seeds, own), GridRow.of(each, named), tell, figures, step)

@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.base.checkout import of_results
 from harness.base.files import write_atomic
 from harness.commands.parser import Argument, flag, option
+from harness.scenario.ratio import ALL_FIGURES
 from harness.scenario.registry import GUEST, OF_ROLES, ROLE, figure_of
 from lab.base.errors import Misuse
 from lab.base.units import printable
@@ -46,6 +47,13 @@ def kernel_default() -> str:
     return os.environ.get("KERNEL") or "distro"
 
 
+def dask_address(text: str) -> str:
+    """An argparse type: the address of a scheduler."""
+    if not re.fullmatch(r"(tcp|tls|ws|wss)://\S+:[0-9]{1,5}", text):
+        raise Misuse(f"--dask {text}", remedy="the scheduler's address, such as tcp://host:8786")
+    return text
+
+
 SCENARIO = option("scenario", help="a name from blklab list, or the path of a scenario file")
 SOME_SCENARIOS = option(
     "scenarios", nargs="*", metavar="SCENARIO", help="only these (default: all of the virtual clock)"
@@ -60,7 +68,9 @@ SEEDS = option(
     metavar="N",
     help="boots of each arm (wall clock: the maximum) instead of the scenario's number",
 )
-DASK = option("--dask", metavar="ADDRESS", help="boot on the Dask cluster of this scheduler (tcp://host:8786)")
+DASK = option(
+    "--dask", type=dask_address, metavar="ADDRESS", help="boot on the Dask cluster of this scheduler (tcp://host:8786)"
+)
 DRY_RUN = flag("--dry-run", "print the boots and the estimated time; boot and download nothing")
 METRIC = option(
     "--metric",
@@ -91,7 +101,7 @@ def metrics_of(metrics: Sequence[str], default: tuple[str, ...]) -> tuple[str, .
     """The figures that were named. Raises Misuse for one that does not exist."""
     for metric in metrics:
         if not {ROLE, GUEST} & {*figure_of(GUEST, metric).held_by}:
-            raise Misuse(f"no figure is called {metric}{nearest(metric, OF_ROLES)}", remedy="iops, lat.p99, cpu.per_io")
+            raise Misuse(f"no figure is called {metric}{nearest(metric, OF_ROLES)}", remedy=ALL_FIGURES)
     return tuple(metrics or default)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.text import Text
 
 from harness.base.checkout import results_root
-from harness.commands.boots import arms_of, bench_of, kernel_of, print_dry_run
+from harness.commands.boots import arms_of, bench_of, distinct, kernel_of, print_dry_run
 from harness.commands.options import (
     ARMS,
     DRY_RUN,
@@ -25,7 +25,6 @@ from harness.commands.parser import Command, flag, option
 from harness.commands.verdict import EXPORTS, FORMATS, Exports
 from harness.judge.cells import exit_code_of
 from harness.judge.verdict import Verdict
-from harness.limits.entries import load_scenario
 from harness.record.index import indexed_runs
 from harness.record.judging import Run
 from harness.record.store import KernelFacts, load_run
@@ -115,9 +114,8 @@ def _scenarios(refs: Sequence[str], failed: dict[str, str] | None) -> dict[str, 
     """Those to run, by the name or path that refers to them; with ``failed`` only of these. Raises Misuse."""
     if not refs and failed is None:
         raise Misuse("run needs a scenario", remedy="blklab list shows the names; --failed runs what failed last time")
-    loaded = ((ref, load_scenario(ref)) for ref in refs or (failed or {}).values())
-    by_name = {scenario.name: (ref, scenario) for ref, scenario in loaded}
-    return dict(pair for name, pair in by_name.items() if failed is None or name in failed)
+    loaded = distinct(refs or (failed or {}).values())
+    return dict(pair for name, pair in loaded.items() if failed is None or name in failed)
 
 
 def _failed(results: str | None, kernel: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from lab.base.errors import InputErrors, Misuse, Problem
 from lab.base.reading import LIMIT, parse_json, read_regular
 from lab.base.units import printable
+from lab.yaml.strict import quoted
 
 _MICROSECONDS = {"d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1}
 
@@ -152,6 +153,8 @@ class _Reader:
             elif line.startswith("["):
                 # sscanf("[%255[^\n]]") takes the line up to its end, less the last character.
                 section = line[1:].rstrip().removesuffix("]")
+                if not line.endswith("]") or not section:
+                    self.problems.append(Problem(str(path), number, 1, f"{quoted(line)} is no section", "write [job]"))
                 if not section.startswith("global"):
                     jobs.append(FioJob(printable(section), str(path), number, common))
             elif section and not section.startswith("global"):

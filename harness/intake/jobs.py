@@ -306,6 +306,7 @@ class _JobReader:
         base = self._options.get("kb_base")
         if base is not None and base.value != "1024":
             self._refuse(base, f"sizes in powers of 1000 (kb_base={base.value})", "write kb_base=1024 and its sizes")
+        self._number("ramp_time", fio_time)
         for name, option in self._options.items():
             if name not in self._used and name not in _NOTED and not _HARMLESS.fullmatch(name):
                 self._refuse(option, "the draft has nothing that does the same")

@@ -15,7 +15,7 @@ from harness.scenario.model import Bound, Load, Operand, Ratio, Scenario
 from harness.scenario.registry import FIGURES, GUEST, HOST, LUN, OF_ROLES, Machine, figure_of, held_by, named
 from lab.kernels.model import RangeError
 from lab.topology.model import Topology
-from lab.yaml.strict import names, nearest, quoted
+from lab.yaml.strict import names, nearest, quoted, similar
 
 
 class ExpressionError(RangeError):
@@ -55,6 +55,11 @@ TRIED, TRY_RESULTS = "tried", ("accepted", "effective")
 _TOKEN = re.compile(r"\s*(?:([A-Za-z0-9_.-]+)|(/)|(\S))")
 _DECIMAL = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _SHAPE = "arm.load.role.metric"
+
+
+ALL_FIGURES = "blklab help --values figures lists all"
+_FEW = 20
+"""Names that an error lists; of more it shows those that are similar."""
 
 
 @dataclass(frozen=True)
@@ -211,4 +216,6 @@ def _check_machine(offset: int, arm: str, role: str, metric: str, known: Names) 
 
 def _check_name(offset: int, what: str, name: str, known: Iterable[str]) -> None:
     if name not in known:
-        raise ExpressionError(offset, f"no {what} {name}{nearest(name, known)}", f"known: {names(known)}")
+        near = f"{names(similar(name, known))} come near; {ALL_FIGURES}"
+        remedy = f"known: {names(known)}" if len({*known}) <= _FEW else near
+        raise ExpressionError(offset, f"no {what} {name}{nearest(name, known)}", remedy)

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any
 
 from harness.scenario.model import Requirements, Source, Status, Unseen
@@ -254,9 +255,22 @@ _TRY = Record((), tried_fields())
 TRY = Field("try", _TRY, "settings that the kernel may refuse or change; a ratio reads ARM.tried.*")
 ARM = Record((TOPOLOGY, TEACHES, TRY, *_ARM_QUEUE), (*setting_fields(), *_ARM_BELOW))
 
+
+@dataclass(frozen=True)
+class _Day(Text):
+    """A year, month or day that the calendar has."""
+
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
+        text = super().read(problems, label, node)
+        try:
+            return text and f"{date.fromisoformat(f'{text}-01-01'[:10]):%Y-%m-%d}"[: len(text)]
+        except ValueError:
+            return problems.add(node.mark, f"{label}: the calendar has no {text}")
+
+
 _ADDRESS = Text("an address", r"https?://\S+|lore\.kernel\.org/\S+")
 _LORE = "https://lore.kernel.org/linux-block/"
-_DATE = Text("a date such as 2006-03-14", r"[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?")
+_DATE = _Day("a date such as 2006-03-14", r"[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?")
 _SOURCE = Record(
     (
         Field("report", Text(), "title of the report or thread", "FusionIO Performance", required=True),

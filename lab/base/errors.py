@@ -22,12 +22,14 @@ EXIT_MISUSE = 129
 EXIT_INTERRUPTED = 130
 
 MOST_SHOWN = 40
-_LONGEST = 2000
+_LONGEST, _MOST = 2000, 20_000
 
 
 def _told(text: str) -> str:
     lines = printable(text).split("\n")
-    return "\n".join(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..." for line in lines)
+    *_, last = shown = [line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..." for line in lines]
+    told = "\n".join(shown)
+    return told if len(told) <= _MOST else f"{told[:_MOST]}...\n{last}"
 
 
 class BlklabError(Exception):

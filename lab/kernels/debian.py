@@ -206,23 +206,30 @@ class Offer:
 
 
 def offers(cache: Cache, tell: Tell) -> tuple[Offer, ...]:
-    """What the suites list and what is cached, oldest version first; ``tell`` hears of suites that fail."""
+    """What the suites list and what is cached, oldest version first; ``tell`` hears of suites that fail.
+
+    Raises the error of the last one when all fail.
+    """
     listed: dict[str, Offer] = {}
-    archive = Archive(cache, sources.debian(), tell)
+    archive, failures = Archive(cache, sources.debian(), tell), list[BlklabError]()
     for suite in SUITES:
         try:
             for image in offered(archive, suite):
                 listed.setdefault(image.version, Offer(image.version, suite))
         except BlklabError as error:
             tell(f"{suite} is not listed: {error.message}")
+            failures.append(error)
+    if len(failures) == len(SUITES):
+        raise failures[-1]
     listed.update((offer.version, offer) for offer in cached_offers(cache))
     return tuple(sorted(listed.values(), key=lambda offer: Release.parse(offer.version)))
 
 
-def expand(text: str, listed: Callable[[], Sequence[Offer]]) -> tuple[str, ...]:
+def expand(text: str, listed: Callable[[], Sequence[Offer]], *, lenient: bool = True) -> tuple[str, ...]:
     """Specs, each once: ``A .. B`` is the newest of each series from A to B, ``debian:all`` every version.
 
-    ``listed`` is only called for these two. Raises Misuse for a range that cannot be read.
+    ``listed`` is only called for these two. Raises Misuse for a range that cannot be read, CannotJudge unless
+    ``lenient`` for one with an end that nothing offers.
     """
     words, specs = text.split(), list[str]()
     while words:
@@ -230,7 +237,7 @@ def expand(text: str, listed: Callable[[], Sequence[Offer]]) -> tuple[str, ...]:
         if words[:1] == [RANGE]:
             if len(words) == 1:
                 raise _no_range(f"{word} {RANGE}")
-            specs += _between(word, words[1], listed)
+            specs += _between(word, words[1], listed, lenient=lenient)
             del words[:2]
         elif word == RANGE or (RANGE in word and word.startswith("debian:")):
             raise _no_range(word)
@@ -241,14 +248,19 @@ def expand(text: str, listed: Callable[[], Sequence[Offer]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(specs))
 
 
-def _between(first: str, last: str, listed: Callable[[], Sequence[Offer]]) -> Iterator[str]:
-    """The ends are in it even where nothing offers them: they are reported as missing then."""
+def _between(first: str, last: str, listed: Callable[[], Sequence[Offer]], *, lenient: bool) -> Iterator[str]:
+    """With ``lenient`` the ends are in it even where nothing offers them: they are reported as missing then."""
     ends = [match[1] if (match := _END.fullmatch(end)) else "" for end in (first, last)]
     if not all(ends) or Release.parse(ends[0]) > Release.parse(ends[1]):
         raise _no_range(f"{first} {RANGE} {last}")
     low, high = map(Release.parse, ends)
-    known = {*ends, *(offer.series for offer in listed())}
-    for series in sorted(known, key=Release.parse):
+    known = {offer.series for offer in listed()}
+    if not lenient and not known.issuperset(ends):
+        raise CannotJudge(
+            f"Debian's suites have no kernel {' or '.join(sorted({*ends} - known))}",
+            remedy=f"name one of {', '.join(sorted(known, key=Release.parse))}",
+        )
+    for series in sorted(known.union(ends), key=Release.parse):
         if low <= Release.parse(series) <= high:
             yield f"debian:{series}"
 

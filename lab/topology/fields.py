@@ -197,8 +197,10 @@ SIDE = Field(
 )
 DIRECT_IO = Field("direct_io", Flag(), "loop: reads and writes its file past the page cache", default=False)
 FS_TYPE = Field("type", Choice(("ext4", "xfs", "btrfs")), "filesystem: its type", "ext4")
-MKFS = Field("mkfs", Text("options of mkfs", r"[!-~]+( [!-~]+)*"), "filesystem: options of mkfs", "-E stride=16")
-MOUNT = Field("mount", Text("mount options", r"[!-+\--~]+(,[!-+\--~]+)*"), "filesystem: mount options", "noatime")
+_PLAIN = r"[A-Za-z0-9=,_.:+/^%@-]+"
+"""Of options that need no quotes in a shell."""
+MKFS = Field("mkfs", Text("options of mkfs", rf"{_PLAIN}( {_PLAIN})*"), "filesystem: options of mkfs", "-E stride=16")
+MOUNT = Field("mount", Text("mount options", rf"{_PLAIN}(,{_PLAIN})*"), "filesystem: mount options", "noatime")
 
 
 def _attribute(name: str, kind: Kind, says: str, example: str = "", unit: str = "") -> Field:

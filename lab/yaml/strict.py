@@ -120,9 +120,14 @@ class Problems:
             raise InputErrors(self.found)
 
 
+def similar(word: str, known: Iterable[str], most: int = 5) -> list[str]:
+    """The known words that are most similar, best first."""
+    return difflib.get_close_matches(word[:80], sorted(known), n=most)
+
+
 def closest(word: str, known: Iterable[str]) -> str:
     """The known word that is most similar; empty if none is."""
-    return next(iter(difflib.get_close_matches(word[:80], sorted(known), n=1)), "")
+    return next(iter(similar(word, known, 1)), "")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

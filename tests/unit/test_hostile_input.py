@@ -10,10 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from harness import cli
 from harness.cli import LAB_BROKEN, MISUSE, TERMINATED, main
 from harness.patch.series import read_series
 from lab.base.cache import Cache
+from lab.base.errors import LabBroken
 from lab.base.units import printable
+from lab.kernels import debian
+from lab.packages import sources
+from lab.packages.sources import Distribution
 from tests.unit.scenario_text import GOOD
 from tests.unit.test_cli import code_of
 
@@ -25,11 +30,34 @@ TITLE = GOOD.replace("A test", r'"\e[2J\u202e"')
 MAIL = f"From: a\nSubject: [PATCH] {ESCAPE}{'x' * 300}\n\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"
 
 
+FILESYSTEM = """\
+topology: t
+memory: 512M
+disks: {d0: {size: 512M, service: 100us}}
+hbas: {h0: {driver: null_blk, can_queue: 64}}
+luns: {l0: {hba: h0, disks: [d0]}}
+stacks:
+  fs: {kind: filesystem, type: ext4, mkfs: -E stride=16, mount: noatime, over: [l0]}
+"""
+
+
 @pytest.fixture(autouse=True)
 def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder: a scenario each of an unknown mutant and of a hostile title, a loop, a fifo, no cache."""
     (tmp_path / "mutant.yaml").write_text(MUTANT)
     (tmp_path / "title.yaml").write_text(TITLE)
+    texts = {
+        "shell": FILESYSTEM.replace("-E stride=16", "-E $(reboot)"),
+        "mount": FILESYSTEM.replace("noatime", "a`reboot`"),
+        "calendar": GOOD.replace("scenario: t\n", "scenario: t\nfrom: {report: R, on: 2006-02-31}\n"),
+        "twin": GOOD.replace("0.5", "0.25"),
+        "good": GOOD,
+        "ratio": GOOD.replace("victim.iops /", "victim.ipos /"),
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    for name, text in {"open": "[a\nrw=read\n", "empty": "[]\nrw=read\n", "ramp": "[a]\nramp_time=nan\n"}.items():
+        (tmp_path / f"{name}.fio").write_text(text)
     (tmp_path / f"{ESCAPE}.yaml").write_text("scnario: t\n")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "mails").mkdir()
@@ -89,6 +117,23 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (f"show '{ESCAPE}'", f'no scenario and no topology "{SHOWN}"'),
         (f"show '{ESCAPE}.yaml'", f"{SHOWN}.yaml:1:1: scnario: unknown key"),
         (f"run waiters --arm '{ESCAPE}'", f"has no arm {SHOWN}"),
+        ("show shell.yaml --topology", "mkfs: expected options of mkfs, got -E $(reboot)"),
+        ("show mount.yaml --topology", "mount: expected mount options"),
+        ("show calendar.yaml", "calendar.yaml:2:23: on: the calendar has no 2006-02-31"),
+        ("run good.yaml twin.yaml --dry-run", "good.yaml and twin.yaml are both called t"),
+        ("matrix good.yaml twin.yaml --dry-run", "good.yaml and twin.yaml are both called t"),
+        ("timeline good.yaml twin.yaml", "good.yaml and twin.yaml are both called t"),
+        ("draft --fio open.fio", 'open.fio:1:1: "[a" is no section (write [job])'),
+        ("draft --fio empty.fio", 'empty.fio:1:1: "[]" is no section (write [job])'),
+        ("draft --fio ramp.fio", 'ramp.fio:2:1: ramp_time: "nan" is not a time'),
+        ("run --failed --results /etc/hostname", "the results /etc/hostname is not a folder"),
+        ("report --out x.html /etc/hostname", "/etc/hostname"),
+        ("store index --results /etc/hostname --list", "the results /etc/hostname is not a folder"),
+        ("matrix waiters --dask junk", "--dask junk\n  remedy: the scheduler's address, such as tcp://host:8786"),
+        (
+            "bisect shared-queue --good debian:6.1 --bad debian:6.12 --arm limited --figure shared.solo.victim.iops",
+            "--figure shared.solo.victim.iops is of an arm that --arm leaves out\n  remedy: add --arm shared",
+        ),
         ("show title.yaml", f'control characters in "{SHOWN}"'),
         ("run title.yaml --dry-run", f'control characters in "{SHOWN}"'),
     ],
@@ -165,6 +210,63 @@ def test_the_subject_of_a_patch_is_printable_and_short(inputs: Path) -> None:
     (patch,) = read_series(inputs / "x.patch")
     assert patch.title.startswith(f"{SHOWN}xxx") and patch.title.endswith("x...")
     assert len(patch.subject) == 203
+
+
+def test_an_unknown_figure_names_the_near_ones(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """About 80 figures of a role were listed."""
+    assert main(["show", "ratio.yaml"]) == MISUSE
+    (line, *_) = capsys.readouterr().err.splitlines()
+    assert "no metric ipos, did you mean iops?" in line
+    assert "come near; blklab help --values figures lists all" in line
+    assert len(line) < 300
+
+
+@pytest.mark.parametrize("tool", ["thresholds", "mutation"])
+def test_a_tool_refuses_what_it_cannot_use_before_it_fetches(tool: str, inputs: Path) -> None:
+    for words, says in (
+        (["--source", "debian:6.1"], "--source debian:6.1 is no source"),
+        (["--dask", "junk"], "--dask"),
+    ):
+        command = [sys.executable, "-m", f"tools.{tool}", *words]
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(command, cwd=inputs, env=environment, check=False, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (MISUSE, "")
+        assert says in done.stderr and "Traceback" not in done.stderr
+        assert not (inputs / "cache").exists()
+
+
+def test_a_list_of_kernels_of_which_no_suite_is_listed_is_an_error(
+    inputs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sources, "debian", lambda: Distribution("debian", "", "", inputs / "keyring"))
+    assert main(["list", "--kernels"]) == MISUSE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("is not listed: ") == len(debian.SUITES)
+    assert "names no debian archive that serves sid" in err.splitlines()[-2]
+
+
+@pytest.mark.parametrize("odd", [":", "\n", '"', "'", "$", "\\", ";", "`", "\x1b"])
+def test_a_path_that_other_programs_read_differently_is_refused(
+    odd: str, inputs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A colon ended with "error while loading shared libraries: libcapstone", a quote with a traceback."""
+    monkeypatch.setenv("BLKLAB_CACHE", str(inputs / f"a{odd}b"))
+    assert main(["store", "cache", "list"]) == MISUSE
+    assert f"the path of the cache has {odd!r} in it".replace("\x1b", "\\x1b") in capsys.readouterr().err
+    monkeypatch.setattr(cli, "__file__", f"/x/a{odd}b/harness/cli.py")
+    assert main(["list"]) == MISUSE
+    assert "the path of the checkout has" in capsys.readouterr().err
+    monkeypatch.setattr(cli, "__file__", "/x/Ä rüb, e+1@2/harness/cli.py")
+    monkeypatch.setenv("BLKLAB_CACHE", str(inputs / "Ä rüb, e+1@2"))
+    assert main(["store", "cache", "list"]) == 0
+
+
+def test_a_message_is_bounded() -> None:
+    """100 kB of a guest's lines were echoed."""
+    error = LabBroken("\n".join(["x" * 5000] * 50))
+    shown = "\n".join([f"{'x' * 2000}..."] * 50)
+    assert error.message == f"{shown[:20_000]}...\n{'x' * 2000}..."
 
 
 def test_the_kinds_of_a_cache_are_named(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:

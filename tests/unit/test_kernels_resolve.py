@@ -386,6 +386,10 @@ def test_ranges(text: str, specs: list[str]) -> None:
 
 
 def test_plain_specs_ask_nobody() -> None:
+    assert expand("debian:6.1 .. debian:6.12", lambda: LISTED, lenient=False)
+    with pytest.raises(CannotJudge, match=r"have no kernel 99\.9") as absent:
+        expand("debian:6.1 .. debian:99.9", lambda: LISTED, lenient=False)
+    assert "name one of" in absent.value.remedy
     assert expand("debian:6.1 path:../x", lambda: pytest.fail("asked")) == ("debian:6.1", "path:../x")
 
 

@@ -115,12 +115,12 @@ def score(
 ) -> int:
     chosen = [load_scenario(name) for name in scenarios]
     bench = bench_of(results, jobs, folder=FOLDER)
-    kept = named_source(source, Cache.default(), tell)
-    if kept is None:
-        raise Misuse(f"--source {source}: mutants are built from source", remedy="--source source:6.12")
-    generated = generate(kept)
-    kernel = build_schemata(generated, bench.lab.cache, tell)
     with elsewhere(dask, tell) as others, watched() as listener:
+        kept = named_source(source, Cache.default(), tell)
+        if kept is None:
+            raise Misuse(f"--source {source}: mutants are built from source", remedy="--source source:6.12")
+        generated = generate(kept)
+        kernel = build_schemata(generated, bench.lab.cache, tell)
         boots = MutantBench(replace(bench, watch=lambda: nullcontext(listener), cluster=others), kernel)
         arms = tuple(_references(boots, chosen or filter(cheap, every_scenario())))
         root = bench.store.root / kernel.digest[:16]
