@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.base.cache import Cache
@@ -46,16 +46,16 @@ class Package:
 
     ``depends`` is the text of Pre-Depends and Depends. ``path`` is the .deb's, relative to the archive. A package that
     is not ``listed`` is in the pool, but no signed list has its checksum. One that was pinned has no size, no
-    dependencies, and no path unless it was not listed.
+    dependencies, and no path unless it was not listed; it equals the one that was offered.
     """
 
     suite: str
     name: str
     version: str
     sha256: str
-    size: int = 0
-    depends: str = ""
-    path: str = ""
+    size: int = field(default=0, compare=False)
+    depends: str = field(default="", compare=False)
+    path: str = field(default="", compare=False)
     listed: bool = True
 
 
