@@ -109,7 +109,10 @@ def test_boots_go_side_by_side_up_to_a_limit(lab: FakeLab) -> None:
     assert (
         "4 boots of a guest, each an arm (a setting) under a seed; up to 3 at once" in lab.run(BLKLAB_JOBS="3").stderr
     )
-    assert "4 boots, up to 1 at once" in lab.run("--jobs", "1", BLKLAB_JOBS="3").stderr
+    assert (
+        "4 boots of a guest, each an arm (a setting) under a seed; up to 1 at once"
+        in lab.run("--jobs", "1", BLKLAB_JOBS="3").stderr
+    )
     done = lab.run(BLKLAB_JOBS="many")
     assert done.returncode == EXIT_MISUSE
     assert "BLKLAB_JOBS=many: expected a number of boots" in done.stderr

@@ -29,7 +29,7 @@ def test_all_scenarios_run_and_the_worst_decides(lab: FakeLab, other: Path) -> N
     done = both(lab, other, **lab.plan(iops=STARVED))
     assert (done.returncode, len(lab.boots())) == (EXIT_FAIL, 2 * CELLS), done.stderr
     assert "2 scenarios, exit 1\n  FAIL   t: " in done.stdout and "\n  FAIL   u: " in done.stdout
-    assert "2 cells, 8 boots, at most " in done.stderr
+    assert "2 cells (scenario x kernel), 8 boots, at most " in done.stderr
 
 
 def test_fail_fast_ends_after_the_first_failure(lab: FakeLab, other: Path) -> None:
@@ -70,4 +70,4 @@ def test_what_one_run_alone_can_take_is_refused_before_a_boot(lab: FakeLab, othe
 def test_an_arm_restricts_the_scenarios_that_have_it(lab: FakeLab, other: Path) -> None:
     other.write_text(other.read_text().replace("shared", "open"))
     done = both(lab, other, "--arm", "shared", "--seeds", "1", "--dry-run")
-    assert "2 cells, 3 boots" in done.stdout, done.stderr
+    assert "2 cells (scenario x kernel), 3 boots" in done.stdout, done.stderr

@@ -37,7 +37,7 @@ def test_a_wheel_is_reproducible_and_runs_in_an_empty_folder(checkout: Path, tmp
     run(programs / "pip", "check", cwd=empty)
     assert "shared-queue" in run(programs / "blklab", "list", cwd=empty)
     words = ("run", "shared-queue", "--kernel", "debian:6.1", "--seeds", "1", "--dry-run")
-    assert "1 cell, 4 boots" in run(programs / "blklab", *words, cwd=empty)
+    assert "\n4 boots, " in run(programs / "blklab", *words, cwd=empty)
     specs = "import importlib.util as u; print(u.find_spec('lab'), u.find_spec('harness'), bool(u.find_spec('blklab')))"
     assert run(programs / "python", "-c", specs, cwd=empty) == "None None True\n"
     assert not [*empty.iterdir()]
