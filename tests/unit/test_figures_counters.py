@@ -289,7 +289,7 @@ def test_no_file_may_be_missing(name: str) -> None:
         ("readback", b"/lab/slow", b"/lab/other", "no block device is named for LUN slow"),
         ("readback", b"nullb1", b"sdz", r"no row for sdz \(LUN slow\)"),
         ("together.json", b'"slow"', b'"other"', "no job for role slow"),
-        ("together.json", b'"slow"', b'"fast"', "reported twice"),
+        ("together.json", b'"slow"', b'"fast"', "reported 2 times, not 1"),
     ],
 )
 def test_files_that_do_not_fit_together_are_named(name: str, was: bytes, now: bytes, says: str) -> None:
