@@ -120,6 +120,7 @@ def test_stopped_the_workers_stop_and_it_goes_on(cluster: Cluster, lab: FakeLab)
     assert_whole(lab)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["from the start", "in the middle"])
 def test_without_a_worker_the_matrix_ends(when: str, cluster: Cluster, lab: FakeLab) -> None:
     """Once a minute has passed all cells fail together: nothing waits for each of them."""
@@ -157,8 +158,18 @@ def port() -> Iterator[socket.socket]:
         yield listening
 
 
-@pytest.mark.parametrize("scheme", ["tcp", "ws", "tls"])
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\n\r\n", b"\xff" * 64, bytes(64)])
+ANSWERS = (b"", b"HTTP/1.1 200 OK\r\n\r\n", b"\xff" * 64, bytes(64))
+"""A silent port takes 15 s, so the others are slow tests."""
+
+
+@pytest.mark.parametrize(
+    ("scheme", "answer"),
+    [
+        pytest.param(scheme, answer, marks=() if (scheme, answer) == ("tcp", b"") else pytest.mark.slow)
+        for scheme in ("tcp", "ws", "tls")
+        for answer in ANSWERS
+    ],
+)
 def test_a_port_of_something_else(scheme: str, answer: bytes, port: socket.socket, lab: FakeLab) -> None:
     lay_out(lab)
 
