@@ -414,8 +414,8 @@ class Topology:
 
     def zoned(self, name: str) -> Disk | None:
         """The zoned disk of this disk or LUN; None for another one and for a stack."""
-        lun = self.luns.get(self.region(name).lun)
-        return next((disk for each in (lun.disks if lun else ()) if (disk := self.disks[each]).zone_size), None)
+        disks = (name,) if name in self.disks else self.luns[name].disks if name in self.luns else ()
+        return next((disk for each in disks if (disk := self.disks[each]).zone_size), None)
 
     def stack_size(self, name: str) -> int:
         """The size of a stack in bytes."""

@@ -197,7 +197,7 @@ def test_results_that_cannot_be_written(lab: FakeLab) -> None:
 
 def test_results_that_are_a_file(lab: FakeLab) -> None:
     lab.results.write_text("")
-    refused(lab, lab.run(), EXIT_LAB_BROKEN, r"cannot write .*results: File exists\n  remedy: ")
+    refused(lab, lab.run(), EXIT_MISUSE, r"the results .*results is not a folder\n  remedy: ")
 
 
 HOSTILE = [

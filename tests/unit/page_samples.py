@@ -33,7 +33,8 @@ def page_run(
     if hostile:
         model = replace(model, arms={name: _hostile(arm, hostile) for name, arm in model.arms.items()})
     cells = planned([(arm, seed, ()) for seed in (1, 2, 3) for arm in shares])
-    of = KernelFacts("debian:6.1", release + hostile, f"Debian {hostile}", "k" * 64)
+    series = ".".join(release.split(".")[:2])
+    of = KernelFacts(f"debian:{series}", release + hostile, f"Debian {hostile}", "k" * 64)
     run = Store(root).new_run(model, replace(facts(model, cells), kernel=of))
     for number, cell in enumerate(cells):
         measured = {**files(together=shares[cell.arm] + cell.seed)}

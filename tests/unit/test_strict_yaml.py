@@ -160,7 +160,7 @@ def test_a_file_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "kmsg"
     path.write_text("a: 1\n")
     nothing_yet = SimpleNamespace(read=lambda size: None)
-    monkeypatch.setattr("os.fdopen", lambda handle, mode: nullcontext(nothing_yet))
+    monkeypatch.setattr("lab.base.reading.open_regular", lambda _: nullcontext(nothing_yet))
     with pytest.raises(Misuse, match="its end is never reached"):
         read_bytes(path, "scenario")
 
