@@ -169,7 +169,8 @@ def _preface(scenario: Scenario) -> Iterator[str]:
 
 def _load(load: Load, cost: LoadCost | None) -> Iterator[str]:
     roles = ", ".join(map(_role, load.roles.values()))
-    steps = "".join(f"; before: {_role(step)}" for step in (*load.prepare, *load.warm))
+    before = ((_role(step), show_size(int(step.options["size"]))) for step in (*load.prepare, *load.warm))
+    steps = "".join(f"; before: {step}, {size}" for step, size in before)
     lost = "".join(f"; {loss.path} fails from {show_time(loss.start)} to {show_time(loss.end)}" for loss in load.lost)
     times = f"{show_time(load.ramp)} ramp, " * bool(load.ramp) + show_time(load.runtime)
     if cost:
