@@ -142,7 +142,12 @@ def _extent(role: Role, topology: Topology, options: dict[str, str]) -> Iterator
 def _files(role: Role, options: dict[str, str]) -> Iterator[tuple[str, str]]:
     yield "directory", device(role.disk)
     prefix = f"{role.name}-$jobnum" if role.numjobs > 1 else role.name
-    yield "filename_format", f"{(files := options.pop('files', prefix))}.$filenum"
+    files = options.pop("files", prefix)
+    if role.numjobs > 1 and files != prefix:
+        # A clone has no file where filename_format makes a name that another one has (fio 3.39, add_file).
+        yield "filename", ":".join(f"{files}.{number}" for number in range(int(options.pop("nrfiles", "1"))))
+    else:
+        yield "filename_format", f"{files}.$filenum"
     yield "size", str(parse_size(options.pop("size")))
     if options.pop("create", "0") == "1":
         each = {"create_on_open": "1", "openfiles": "1", "file_service_type": "sequential", "unlink_each_loop": "1"}

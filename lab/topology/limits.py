@@ -241,6 +241,8 @@ _LEAST_SIZES = {"xfs": 300 << 20, "btrfs": 109 << 20}
 
 
 def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
+    if stack.kind is StackKind.MD and stack.level != "raid1" and not stack.chunk:
+        yield f"chunk is missing, which {stack.level} needs"
     if stack.kind in {StackKind.MULTIPATH, StackKind.NVME}:
         behind = {topology.luns[name].disks if name in topology.luns else (name,) for name in stack.over}
         if len(behind) > 1:

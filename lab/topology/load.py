@@ -277,6 +277,8 @@ def _lacks_of_array(stack: Stack) -> Iterator[tuple[str, str]]:
         yield "over", f"{stack.level} needs at least {least} members"
     if stack.level != "raid1" and not stack.chunk:
         yield "chunk", "chunk is missing"
+    elif stack.level == "raid1" and stack.chunk:
+        yield "chunk", "raid1 has no chunk"
     if stack.write_mostly and (stack.level != "raid1" or stack.write_mostly >= len(stack.over)):
         yield "write_mostly", "some members of a raid1, but not all, may be write-mostly"
     if stack.write_behind and not (stack.write_mostly and stack.bitmap == "internal"):

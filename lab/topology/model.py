@@ -429,7 +429,7 @@ class Topology:
             return sizes[0]
         kept = [superblocks(size, stack.chunk) if stack.kind is StackKind.MD else 0 for size in sizes]
         member = min(stack.size or sizes[0], *(size - room for size, room in zip(sizes, kept, strict=True)))
-        if stack.level == "raid1":
+        if stack.level == "raid1" or not stack.chunk:
             return member
         data = len(stack.over) - PARITY.get(stack.level, 0)
         if stack.layout != NEAR:

@@ -399,3 +399,9 @@ def test_a_kernel_without_lockless_bitmaps_is_named(mirrored: Topology, tmp_path
     (reason,) = missing(made, lockless, {})
     assert reason.startswith("CONFIG_MD_LLBITMAP is not set: ")
     assert not missing(replace(made, config={**made.config, "CONFIG_MD_LLBITMAP": "y"}), lockless, {})
+
+
+def test_an_array_that_an_arm_turns_into_one_with_stripes_needs_a_chunk(mirrored: Topology) -> None:
+    striped = apply_setting(mirrored, "stack.m0.level", "raid0")
+    assert [str(reason) for reason in refusals(striped)] == ["stack m0: chunk is missing, which raid0 needs"]
+    assert not list(refusals(apply_setting(striped, "stack.m0.chunk", 1 << 16)))

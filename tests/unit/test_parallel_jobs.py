@@ -3,6 +3,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from harness.intake.scaling import expected_rates
 from harness.limits.limits import allowed, arm_bound
 from harness.scenario.fio import job_file
 from harness.scenario.model import Arm
+from lab.topology.load import load_topology
 from lab.topology.model import Disk, Driver, Hba, Lun
 from tests.unit.test_figures_fio import altered, recorded
+from tests.unit.test_layers import MIRROR
 from tests.unit.test_workload_fio import TOPOLOGY, VICTIM, sections, window
 
 
@@ -26,6 +29,21 @@ def test_the_jobs_of_a_role_report_one_by_one_and_take_its_cpus_in_turn() -> Non
     several = job_file(window(replace(four, disks=("a", "b"), options={})), TOPOLOGY, 1)
     assert several.count("numjobs=4") == 2 and several.count("group_reporting=1") == 0
     assert "numjobs" not in job_file(window(VICTIM), TOPOLOGY, 1)
+
+
+def test_jobs_that_share_files_name_each(tmp_path: Path) -> None:
+    """Of a pattern fio gives a clone no file whose name another job has, so that it would do no I/O at all."""
+    (tmp_path / "t.yaml").write_text(MIRROR)
+    mirrored = load_topology("./t.yaml", near=tmp_path)
+    files = {"size": "1M", "files": "shared", "nrfiles": "2"}
+    four = replace(VICTIM, disks=("fs",), numjobs=4, options=files)
+    shared, own, single = (
+        sections(job_file(window(role), mirrored, 1))["victim"]
+        for role in (four, replace(four, options={"size": "1M"}), replace(four, numjobs=1))
+    )
+    assert (shared["filename"], "filename_format" in shared) == ("shared.0:shared.1", False)
+    assert (own["filename_format"], "filename" in own) == ("victim-$jobnum.$filenum", False)
+    assert (single["filename_format"], "filename" in single) == ("shared.$filenum", False)
 
 
 def test_the_bound_and_the_pace_of_a_role_are_those_of_all_of_its_jobs() -> None:
