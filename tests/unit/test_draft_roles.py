@@ -70,8 +70,9 @@ def test_jobs_of_one_file_on_a_filesystem_share_it(tmp_path: Path) -> None:
     assert [role.numjobs for role in roles.values()] == [2, 1, 1, 2]
     assert [role.options["size"] for role in roles.values()] == ["8388608", "4194304", "8388608", "8388608"]
     written_files = job_file(scenario.loads["together"], scenario.arms["base"].topology, 1).split()
-    assert [line for line in written_files if line.startswith("filename_format")] == [
-        f"filename_format={name}.$filenum" for name in ("shared-f", "shared-f", "c", "d-$jobnum")
+    assert [line for line in written_files if line.startswith("filename")] == [
+        *("filename=shared-f.0", "filename_format=shared-f.$filenum"),
+        *("filename_format=c.$filenum", "filename_format=d-$jobnum.$filenum"),
     ]
 
 
