@@ -436,7 +436,8 @@ def _grown(row: Pair, waiting: Collection[frozenset[Feature]], folder: Path) -> 
     for feature in features():
         new = {frozenset((feature, other)) for other in row.chosen}
         if feature.axis not in {other.axis for other in row.chosen} and not new.isdisjoint(waiting):
-            with suppress(InputErrors):
+            # KeyError: a setting of a stack where the row has none.
+            with suppress(InputErrors, KeyError):
                 chosen = (*row.chosen, feature)
                 row = Pair(chosen, scenario_of(chosen, folder))
     return row

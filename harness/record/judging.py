@@ -155,8 +155,8 @@ def _unlike_the_guest(kernel: KernelFacts, record: BootRecord) -> Iterator[tuple
     if package and named and package[1] != named[1]:
         yield PLAN, f"kernel origin is {kernel.origin}, the guest booted {package[1]}"
     series = _SERIES.fullmatch(kernel.spec)
-    if series and series_of(kernel.release) != series[1]:
-        yield PLAN, f"kernel spec is {kernel.spec}, its release {kernel.release}"
+    if series and booted and series_of(booted[1]) != series[1]:
+        yield PLAN, f"kernel spec is {kernel.spec}, the guest booted {booted[1]}"
 
 
 def _digests(record: BootRecord) -> Iterator[tuple[str, str, str]]:

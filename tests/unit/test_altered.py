@@ -251,7 +251,7 @@ BANNER = b"[    0.000000] Linux version 6.1.0-18-amd64 (gcc-12 (Debian 12.2.0-14
         ),
         (
             lambda run: recomputed(run, spec="debian:6.12"),
-            r"run.json: kernel spec is debian:6.12, its release 6.1.0-18",
+            r"run.json: kernel spec is debian:6.12, the guest booted 6.1.0-18",
         ),
         (
             lambda run: recomputed(run, origin="Debian bookworm, linux-image-6.1.0-18-amd64 6.1.99-9"),
