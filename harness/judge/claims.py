@@ -295,7 +295,7 @@ def _hung(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> bool:
 def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence[int]) -> Judgement:
     """PASS when the bound holds under every seed, FAIL when under none, DONE when they disagree or nothing shows it.
 
-    A draft decides nothing: what it cannot show is the reason beside its figure.
+    A draft decides nothing: its reason is what it cannot show.
     On the wall clock the rule decides by the interval of the true ratio instead.
     """
     try:

@@ -155,7 +155,7 @@ def host_queue(tags: Tags, use: LoadUse, luns: Sequence[str]) -> Element:
     wanting = [lun for lun, wanted in tags.demand.items() if wanted > tags.fair and lun in luns]
     if tags.fair < tags.depth and wanting:
         fullest = max(wanting, key=lambda lun: use.luns[lun].mean)
-        # Where nobody counts the tags of all, one LUN's say nothing of another's.
+        # Where the tags of all LUNs are not counted, those of one say nothing of another's.
         if tags.host not in use.hosts or use.luns[fullest].mean / tags.fair > share:
             share, waited_for = use.luns[fullest].mean / tags.fair, True
             says = f"{fullest}'s part of {tags.can_queue}: {_says_held(use.luns[fullest], tags.fair)}"

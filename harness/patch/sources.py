@@ -121,7 +121,7 @@ class Sources:
         return f"{subjects}\n{self._git('diff', '--no-ext-diff', '-U0', self._old, self._new)}"
 
     def module(self, file: str) -> str:
-        """The module that the Makefile beside a C file puts it into, which may be built in; empty for a header."""
+        """The module of a C file by the Makefile of its folder, which may be built in; empty for a header."""
         folder, _, name = file.rpartition("/")
         if not name.endswith(".c"):
             return ""

@@ -108,7 +108,7 @@ def _of_range(top: Path, named: str) -> WorkChange:
 
 
 def _demand_settled(top: Path) -> None:
-    """Raises Misuse in the middle of a rebase and where files are unmerged: the tree is nobody's version."""
+    """Raises Misuse in the middle of a rebase and where files are unmerged: the tree is no version."""
     for name in _REBASE:
         if (top / _git(top, "rev-parse", "--git-path", name).strip()).is_dir():
             raise Misuse(f"{top} is in the middle of a rebase", remedy="git rebase --continue, or name a range")
