@@ -30,6 +30,9 @@ from tests.unit.test_patch import built
 from tests.unit.tree_samples import commit, git
 
 
+ME = ("git", "-c", "user.name=me", "-c", "user.email=me@localhost")
+
+
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     return small_tree(tmp_path)
@@ -120,11 +123,11 @@ def test_a_tree_in_the_middle_of_a_rebase_or_a_merge_is_refused(tree: Path) -> N
     patched(tree, "block/tags.c", "depth = 0", "depth = 1", "mine")
     git(tree, "checkout", "-q", "theirs")
     patched(tree, "block/tags.c", "depth = 0", "depth = 2", "theirs")
-    subprocess.run(["git", "-C", str(tree), "rebase", "-q", "@{-1}"], check=False, capture_output=True)
+    subprocess.run([*ME, "-C", str(tree), "rebase", "-q", "@{-1}"], check=False, capture_output=True)
     with pytest.raises(Misuse, match="in the middle of a rebase"):
         change_of(tree, None)
     git(tree, "rebase", "--abort")
-    subprocess.run(["git", "-C", str(tree), "merge", "-q", "@{-1}"], check=False, capture_output=True)
+    subprocess.run([*ME, "-C", str(tree), "merge", "-q", "@{-1}"], check=False, capture_output=True)
     with pytest.raises(Misuse, match=r"block/tags\.c in .* is unmerged"):
         change_of(tree, None)
 
