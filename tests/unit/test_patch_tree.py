@@ -29,7 +29,6 @@ from tests.unit.series_samples import patched, series_of, small_tree
 from tests.unit.test_patch import built
 from tests.unit.tree_samples import commit, git
 
-
 ME = ("git", "-c", "user.name=me", "-c", "user.email=me@localhost")
 
 
