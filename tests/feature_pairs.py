@@ -177,6 +177,10 @@ def _behind(draft: Draft) -> None:
     _stack(draft).update(bitmap="internal", write_mostly=1, write_behind=2)
 
 
+def _shared_files(draft: Draft) -> None:
+    _role(draft).update(numjobs=2, files="shared", nrfiles=2)
+
+
 def _zones(draft: Draft) -> None:
     for disk in draft["topology"]["disks"].values():
         disk.update({key.name: _example(key) for key in fields.ZONE_FIELDS if key.name != "zone_max_active"})
@@ -320,6 +324,8 @@ def features() -> tuple[Feature, ...]:
         Feature("bitmap", "write-behind", _behind, ("md raid1",)),
         Feature("zones", "of the disk", _zones, ("null_blk", "scsi_debug")),
         Feature("zones", "of the role", _emulated_zones),
+        Feature("jobs", "of a role", _set(_role, "numjobs", 2)),
+        Feature("jobs", "of a role with shared files", _shared_files, ("ext4",)),
         Feature("hipri", "", _poll),
         Feature("lost", "", _lose, ("multipath", "nvme")),
         Feature("prepare", "", _add_steps("prepare", _step("write"))),

@@ -20,12 +20,15 @@ from harness import fitted
 from harness.figures.boot import LoadFiles, MeasurementError, Node, parse
 from harness.figures.disks import window_of
 from harness.scenario.model import Load, Role, Status
-from harness.scenario.registry import BootFile, Figures, Readings
+from harness.scenario.registry import RUNTIME, BootFile, Figures, Readings
+from lab.base.units import show_time
 
 _MIXED = "mixed"
 _LATENCIES = ("lat", "clat", "slat")
 _NS_PER_MS = 1_000_000
 _SECTOR = 512
+_EARLY = 0.5
+"""Jobs go on until the end of their window, so the last of their I/Os is near it, unless each takes half a window."""
 _COMPLAINTS = re.compile(rb'\A(?:verify: |\S+ : Saving output of ).*?(?=\{\s*"fio version")', re.DOTALL)
 """What verifying readers write into the output for each bad block, before the document; they mix their lines. Those
 that are processes write what fio said of exec_prerun before it, and lose the end of a buffer, which may be in a line.
@@ -75,6 +78,10 @@ def read_fio(
     if not any(of_role["total_ios"] for of_role in figures.values()):
         remedy = "lengthen window.runtime or look at console.txt"
         raise MeasurementError(file, "no job did any I/O in the window", remedy=remedy)
+    ended = max(of_role[RUNTIME] + of_role.get("lat.max", 0.0) for of_role in figures.values())
+    if window is not None and ended < window * _EARLY:
+        says = f"all jobs ended after {show_time(round(ended))} of a window of {show_time(window)}"
+        raise MeasurementError(file, says, remedy="one that ends ends the others: look at console.txt")
     return figures
 
 
@@ -103,7 +110,7 @@ def _figures(jobs: Sequence[Node], name: str, file: str, window: int | None, bs:
     if len(jobs) > 1:
         yield from (("job.iops.min", float(min(shares))), ("job.iops.max", float(max(shares))))
     yield "total_ios", float(sum(part.whole("total_ios") for part in parts))
-    yield "runtime", float(max((part.whole("runtime") for part in parts), default=0) * _NS_PER_MS)
+    yield RUNTIME, float(max((part.whole("runtime") for part in parts), default=0) * _NS_PER_MS)
     if known := [job.whole("total_err") for job in jobs if "total_err" in job]:
         yield "verify.bad", float(sum(known))
     for kind in _LATENCIES if parts else ():

@@ -84,7 +84,7 @@ def read_series(*paths: Path) -> tuple[Patch, ...]:
     Mails without a diff, such as a cover letter, are left out. Raises Misuse where there is no patch.
     """
     patches = [patch for path in paths for file in _files(path) for patch in _patches(file)]
-    named = names([str(path) for path in paths])
+    named = names("standard input" if path == _STDIN else str(path) for path in paths)
     if not patches:
         raise Misuse(f"{named} has no patch", remedy="name an mbox, or the folder of git format-patch")
     if len(patches) > _MOST:

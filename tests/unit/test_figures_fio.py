@@ -49,7 +49,7 @@ def test_rates_are_over_the_window_or_the_time_of_a_job_that_ended_before() -> N
     assert sample["runtime"] == 2401 * 10**6
 
     def short(document: Any) -> None:
-        document["jobs"][0]["read"].update(total_ios=100, runtime=500)
+        document["jobs"][0]["read"].update(total_ios=300, runtime=1500)
 
     assert read_fio(altered("aio", short), {"victim": 4096}, window=2 * 10**9)["victim"]["iops"] == 200
 
@@ -145,6 +145,21 @@ def test_bad_blocks_of_a_verifying_reader_are_counted_and_other_errors_fail(said
     for bad, error, first in ((7, 5, EILSEQ), (7, 5, 5), (0, EILSEQ, EILSEQ)):
         with pytest.raises(MeasurementError, match=f"failed with error {error}"):
             read(verified(bad, error, first))
+
+
+def test_jobs_that_all_end_early_measured_no_window() -> None:
+    """As a clone of fio without a file did: it ended after 2 ms, and with it the other, which had one I/O."""
+
+    def ran(milliseconds: int) -> dict[str, dict[str, float]]:
+        def change(document: Any) -> None:
+            document["jobs"][0]["read"].update(runtime=milliseconds, total_ios=1)
+            document["jobs"][0]["read"]["lat_ns"].update(max=10**6)
+
+        return read_fio(altered("aio", change), {"victim": 4096}, window=200_000_000)
+
+    with pytest.raises(MeasurementError, match="all jobs ended after 3 ms of a window of 200 ms"):
+        ran(2)
+    assert ran(99)["victim"]["total_ios"] == 1, "one I/O that began by the middle of the window may be the last"
 
 
 def test_a_role_without_io_was_starved_when_another_had_some() -> None:

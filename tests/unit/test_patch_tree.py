@@ -219,7 +219,7 @@ def test_a_series_comes_from_standard_input_or_several_files(
     assert (first.title, first.place(3)) == ("first", "standard input:3")
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"no patch\n")))
     assert main(["patch", "-", "--dry-run", "--results", str(tmp_path / "results")]) == EXIT_MISUSE
-    assert "- has no patch" in capsys.readouterr().err
+    assert "blklab: standard input has no patch" in capsys.readouterr().err
 
 
 def test_the_lines_for_a_commit_message_are_eight() -> None:
