@@ -440,10 +440,11 @@ def rows(lacking: Callable[[Pair], bool]) -> Iterator[Pair]:
 
 def _grown(row: Pair, waiting: Collection[frozenset[Feature]], folder: Path) -> Pair:
     for feature in features():
+        if feature.needs and not {other.name for other in row.chosen} & {*feature.needs}:
+            continue
         new = {frozenset((feature, other)) for other in row.chosen}
         if feature.axis not in {other.axis for other in row.chosen} and not new.isdisjoint(waiting):
-            # KeyError: a setting of a stack where the row has none.
-            with suppress(InputErrors, KeyError):
+            with suppress(InputErrors):
                 chosen = (*row.chosen, feature)
                 row = Pair(chosen, scenario_of(chosen, folder))
     return row
