@@ -74,7 +74,7 @@ def counted(lab: Lab, prepared: PreparedJob, phase_seen: PhaseSeen = silent) -> 
         *io_ends(lab.payload.entries[_FIO].data),
     )
     functions = functions_file(symbols, _LOCKS)
-    return _observed(lab, prepared, programs.SHARING, functions, words, measured=LINES_FILE)
+    return _observed(lab, prepared, programs.SHARING, functions, words, window_file=LINES_FILE)
 
 
 def profiled(
@@ -110,7 +110,7 @@ def _observed(
     functions: str = "",
     words: tuple[str, ...] = (),
     *,
-    measured: str = "",
+    window_file: str = "",
     from_start: bool = False,
 ) -> PreparedJob:
     """Raises CannotJudge where no load has a sampled window."""
@@ -122,7 +122,7 @@ def _observed(
         files[kit.FUNCTIONS] = functions.encode()
         words = (f"functions=./{kit.FUNCTIONS}", *words)
     words = (*words, *_marker(lab, sampler_of(prepared.steps), _MARKER))
-    plugin = Plugin(library, files, words, loads, measured, from_start)
+    plugin = Plugin(library, files, words, loads, window_file, from_start)
     return replace(prepared, plugin=plugin, wall_limit=_PATIENCE * prepared.wall_limit)
 
 

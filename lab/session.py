@@ -401,7 +401,7 @@ def note_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
     """Write the files that repeat this boot without blklab (virtual clock only). Raises OSError."""
     if prepared.clock.exact:
         inputs, spec = boot_inputs(lab, prepared), snapshot.booted(_machine(lab, prepared), lab.qemu.devices)
-        if prepared.plugin.measured:
+        if prepared.plugin.window_file:
             spec = replace(spec, plugin=prepared.plugin.argv)
         kit.write_repeat(folder, kit.repeat_script(spec, inputs, prepared.wall_limit), inputs)
 

@@ -116,9 +116,9 @@ def print_rows(*, kernel: str, driver: Sequence[str], results: str | None, jobs:
         costs = measure(bench, built, own)
         for (elevator, load), ns in costs.items():
             tell(f"{own} {elevator} {load} {ns:,.0f} ns")
-        measured, known = row(costs), CPU_COSTS[own]
-        note = "" if measured == known else f"  # the table has {known.alone:_}, {known.queued:_}, {known.kib:_}"
-        print(f"    Driver.{own.name}: CpuCost({measured.alone:_}, {measured.queued:_}, {measured.kib:_}),{note}")
+        fitted, known = row(costs), CPU_COSTS[own]
+        note = "" if fitted == known else f"  # the table has {known.alone:_}, {known.queued:_}, {known.kib:_}"
+        print(f"    Driver.{own.name}: CpuCost({fitted.alone:_}, {fitted.queued:_}, {fitted.kib:_}),{note}")
     return EXIT_PASS
 
 

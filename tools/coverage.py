@@ -46,8 +46,8 @@ def executed_functions(windows: Mapping[str, bytes], symbols: Symbols) -> Mappin
     end = float("inf") if any(symbol.module for symbol in symbols.functions) else FIRST_MODULE
 
     def names(text: str) -> frozenset[str]:
-        found = (symbols.function_at(at) for line in text.splitlines() if (at := int(line, 16)) < end)
-        return frozenset(source_name(symbol.name) for symbol in found if symbol)
+        executed = (symbols.function_at(at) for line in text.splitlines() if (at := int(line, 16)) < end)
+        return frozenset(source_name(symbol.name) for symbol in executed if symbol)
 
     return {load: names(data.decode()) for load, data in windows.items()}
 
@@ -67,7 +67,7 @@ def observe(bench: Bench, request: Request) -> Loads:
     plan = replace(plan, jobs={cell: executed(bench.lab, prepared) for cell, prepared in plan.jobs.items()})
     run = bench.run(plan).folder
     jobs = {arm.name: guest_job(scenario, arm, seed) for arm, seed in expand(scenario, 1)}
-    found: dict[str, frozenset[str]] = {}
+    executed: dict[str, frozenset[str]] = {}
     for cell in run.facts.cells:
         record = None if cell.skip else run.boot(cell)
         if record is None or record.outcome is not Outcome.BYE:
@@ -78,8 +78,8 @@ def observe(bench: Bench, request: Request) -> Loads:
         else:
             symbols = image_symbols(bench.lab, prepared)
         loads = executed_functions(prepared.plugin.windows(run.boot_folder(cell)), symbols)
-        found |= {f"{scenario.name}.{cell.arm}.{load}": functions for load, functions in loads.items()}
-    return found
+        executed |= {f"{scenario.name}.{cell.arm}.{load}": functions for load, functions in loads.items()}
+    return executed
 
 
 def with_scenario(coverage: Coverage, scenario: Scenario, loads: Loads) -> Coverage:

@@ -26,9 +26,9 @@ def extremes(run: RunFolder) -> Iterator[tuple[str, Extreme]]:
     """Each by the name of its constant."""
     loads = run.scenario.loads
     for claim, verdict in zip(run.scenario.claims, judge_run(run).claims, strict=True):
-        ratio, measured = claim.ratio, verdict.judgement.ensemble
-        if measured and ratio.right and ratio.right.kind == BOUND and ratio.left.path[:3] == ratio.right.path[:3]:
-            yield "ABOVE_BOUND", (measured.high, f"{run.path} {ratio.text}")
+        ratio, ensemble = claim.ratio, verdict.judgement.ensemble
+        if ensemble and ratio.right and ratio.right.kind == BOUND and ratio.left.path[:3] == ratio.right.path[:3]:
+            yield "ABOVE_BOUND", (ensemble.high, f"{run.path} {ratio.text}")
     for result in results_of(run):
         for load in loads.values():
             for role in load.roles.values():

@@ -81,8 +81,10 @@ class NullSample:
 
 def samples(regressions: Sequence[EvidenceRow], search: Path) -> tuple[NullSample, ...]:
     """The arms of the zoo's ratios on one CPU, in which true differences are counted, and ``MORE``."""
-    own = {one.scenario.name: one.scenario for one in regressions}
-    zoo = (NullSample(one, arms_of([row for row in regressions if row.scenario is one])) for one in own.values())
+    own = {sample.scenario.name: sample.scenario for sample in regressions}
+    zoo = (
+        NullSample(sample, arms_of([row for row in regressions if row.scenario is sample])) for sample in own.values()
+    )
     alone = (sample for sample in zoo if not sample.several)
     return (*alone, *(NullSample(load_scenario(name, search=search), arms) for name, arms in MORE.items()))
 
@@ -125,14 +127,14 @@ def spread(values: Iterable[float]) -> float:
 
 def null_figures(measure: Measure, source: str, chosen: Iterable[NullSample]) -> Iterator[NullFigure]:
     """Measure what is missing. Raises what boots raise."""
-    for one in chosen:
-        for spec in SEVERAL if one.several else (source,):
-            runs = _runs(one, spec)
+    for sample in chosen:
+        for spec in SEVERAL if sample.several else (source,):
+            runs = _runs(sample, spec)
             cells = {
-                name: results_of(measure(scenario, kernel, one.arms, seeds))
+                name: results_of(measure(scenario, kernel, sample.arms, seeds))
                 for name, (scenario, kernel, seeds) in runs.items()
             }
-            yield from figures_of_null(one.scenario.name, cells.pop(""), cells)
+            yield from figures_of_null(sample.scenario.name, cells.pop(""), cells)
 
 
 def _runs(sample: NullSample, spec: str) -> dict[str, tuple[Scenario, str, int]]:
@@ -185,15 +187,15 @@ def claim_moves(measure: Measure, specs: Sequence[str], scenarios: Iterable[Scen
 
     A scenario with a claim that the kinds of its figures leave within layout is measured in another layout too.
     """
-    for one in scenarios:
+    for scenario in scenarios:
         own: dict[str, tuple[float, float]] = {}
         for spec in specs:
-            if all(claim.ratio.text in own for claim in one.claims):
+            if all(claim.ratio.text in own for claim in scenario.claims):
                 break
             with suppress(CannotJudge):
-                own |= {ratio: pair for ratio, pair in _moved(measure, spec, one) if ratio not in own}
+                own |= {ratio: pair for ratio, pair in _moved(measure, spec, scenario) if ratio not in own}
         if own:
-            yield one.name, {"measured": one.measured, "ratios": own}
+            yield scenario.name, {"measured": scenario.measurement_digest, "ratios": own}
 
 
 def _moved(measure: Measure, spec: str, scenario: Scenario) -> Iterator[tuple[str, tuple[float, float]]]:
@@ -230,7 +232,7 @@ def document(kinds: Mapping[str, NullEvidence], claims: Mapping[str, Json], kern
     return {
         "kernel": kernel,
         "seeds": SEEDS,
-        "kinds": {name: {key: asdict(one)[key] for key in _STORED} for name, one in kinds.items()},
+        "kinds": {name: {key: asdict(kind)[key] for key in _STORED} for name, kind in kinds.items()},
         "claims": dict(claims),
     }
 
@@ -311,8 +313,8 @@ def measure(*, scenarios: Sequence[str], source: str, jobs: int, results: str | 
         return EXIT_PASS
     kernel = kernel_of(source).release
     # Which of several CPUs share tags is chance, and two layouts do not bound chance.
-    exact = (one for one in shipped_scenarios(SCENARIOS) if one.timing.exact)
-    virtual = [one for one in exact if not any(arm.topology.processors.several for arm in one.arms.values())]
+    exact = (scenario for scenario in shipped_scenarios(SCENARIOS) if scenario.timing.exact)
+    virtual = [model for model in exact if not any(arm.topology.processors.several for arm in model.arms.values())]
     claims = dict(claim_moves(runs, (source, *FURTHER.split()), virtual))
     write_json(DATA, document(kinds, claims, kernel))
     page = PAGES / "thresholds.md"

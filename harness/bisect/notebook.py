@@ -123,7 +123,7 @@ class Notebook:
         seen = self._state.observations.get(commit)
         return seen if seen is not None and seen.setting == self._oracle.setting else None
 
-    def measured(self, commit: str, why: str, *, moved: bool = False) -> Observation:
+    def observe(self, commit: str, why: str, *, moved: bool = False) -> Observation:
         """The stored observation, else a new one; one that is ``moved`` is stored as ``COMMIT moved``."""
         key = f"{commit} moved" if moved else commit
         seen = self.known(key)
@@ -239,12 +239,12 @@ def _told(good: Observation, bad: Observation) -> tuple[str, ...]:
     raise CannotJudge(f"no claim holds on the good end and fails on the bad one: {listing}")
 
 
-def _distance(one: Sequence[float], other: Sequence[float]) -> float:
+def _distance(first: Sequence[float], second: Sequence[float]) -> float:
     """Distance of the means in standard deviations; -1 without values."""
-    if not one or not other:
+    if not first or not second:
         return -1
-    means = statistics.fmean(one), statistics.fmean(other)
-    deviation = math.hypot(statistics.pstdev(one), statistics.pstdev(other))
+    means = statistics.fmean(first), statistics.fmean(second)
+    deviation = math.hypot(statistics.pstdev(first), statistics.pstdev(second))
     return abs(means[0] - means[1]) / deviation if deviation else math.inf
 
 
@@ -252,10 +252,10 @@ def _by_name(seen: Observation) -> dict[str, ClaimSeen]:
     return {claim.that: claim for claim in seen.claims}
 
 
-def _apart(one: ClaimSeen, other: ClaimSeen) -> bool:
-    if not one.values or not other.values:
+def _apart(first: ClaimSeen, second: ClaimSeen) -> bool:
+    if not first.values or not second.values:
         return False
-    return max(one.values) < min(other.values) or max(other.values) < min(one.values)
+    return max(first.values) < min(second.values) or max(second.values) < min(first.values)
 
 
 def _shown(that: str, good: Observation, bad: Observation) -> str:

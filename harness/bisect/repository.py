@@ -70,10 +70,10 @@ class Repository:
 
     def commit(self, sha: str) -> Commit:
         words = self.text("show", "--no-patch", f"--format={_FIELDS}", sha).strip("\n").split("\0")
-        found, parents, author, date, subject = words
+        sha, parents, author, date, subject = words
         listing = self.text("diff-tree", "--no-commit-id", "--name-only", "-r", "-m", "--first-parent", "-z", sha)
         files = tuple(dict.fromkeys(name for name in listing.split("\0") if name))
-        return Commit(found, tuple(parents.split()), author, date, shortened(subject), files)
+        return Commit(sha, tuple(parents.split()), author, date, shortened(subject), files)
 
     def suspects(self, good: Iterable[str], bad: str, *, first_parent: bool = False) -> tuple[str, ...]:
         """Commits that ``bad`` has and no ``good`` one has, oldest first."""

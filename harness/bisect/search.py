@@ -38,7 +38,7 @@ class _Search:
     def _ends(self) -> tuple[Observation, Observation]:
         """The good and the bad one. Raises Misuse if the bad one does not contain the good one."""
         self._repository.demand_line(self._wanted.good, self._wanted.bad)
-        return self._notes.measured(self._wanted.good, "good end"), self._notes.measured(self._wanted.bad, "bad end")
+        return self._notes.observe(self._wanted.good, "good end"), self._notes.observe(self._wanted.bad, "bad end")
 
 
 class Bisection(_Search):
@@ -69,7 +69,7 @@ class Bisection(_Search):
         layout = list[Shift]()
         for side, sha in ((PARENT, culprit.parents[0]), (ITSELF, culprit.sha)):
             what = f"{side} {MOVED}"
-            plain, moved = self._notes.measured(sha, what), self._notes.measured(sha, what, moved=True)
+            plain, moved = self._notes.observe(sha, what), self._notes.observe(sha, what, moved=True)
             words.append((what, finding.question.answer(moved).word))
             layout += shifts(finding.question, side, plain, moved)
         return replace(finding, culprit=culprit, checks=tuple(words), layout=tuple(layout))
@@ -81,7 +81,7 @@ class Bisection(_Search):
             left = len(self._repository.suspects(good, bad[-1]))
             building = self._build_ahead(test, (([*bad, test], good, skipped), (bad, [*good, test], skipped)), builder)
             try:
-                seen = self._notes.measured(test, f"{left} suspects left")
+                seen = self._notes.observe(test, f"{left} suspects left")
             finally:
                 for future in building:
                     future.cancel()
@@ -114,7 +114,7 @@ class Bisection(_Search):
         return answer
 
     def _word(self, commit: str, why: str, question: Question) -> CommitWord:
-        return question.answer(self._notes.measured(commit, why)).word
+        return question.answer(self._notes.observe(commit, why)).word
 
 
 CONFIDENCE = 0.99
@@ -162,7 +162,7 @@ class Posterior:
     def of(cls, ends: Ends, suspects: int) -> "Posterior":
         return cls(ends, (1 / suspects,) * suspects)
 
-    def measured(self, place: int, ratio: float) -> "Posterior":
+    def updated(self, place: int, ratio: float) -> "Posterior":
         before = self._likelihood(ratio, self.ends.good)
         since = self._likelihood(ratio, self.ends.bad)
         # Suspect ``place`` is bad already if the culprit is at it or before it.
@@ -187,8 +187,8 @@ class Posterior:
         ]
         groups = [range(before + 1, end + 1) for before, end in pairwise((-1, *ends))]
         weighed = [(math.fsum(self.chances[group.start : group.stop]), group) for group in groups]
-        chance, found = max(weighed, key=lambda pair: pair[0])
-        return found, chance
+        chance, commit = max(weighed, key=lambda pair: pair[0])
+        return commit, chance
 
     def _likelihood(self, ratio: float, mean: float) -> float:
         square, freedom = ((ratio - mean) / self.ends.deviation) ** 2, self.ends.freedom
@@ -228,7 +228,7 @@ def search(posterior: Posterior, measure: Measure, *, confidence: float = CONFID
         if not ratios:
             untestable.add(place)
         for ratio in ratios:
-            posterior = posterior.measured(place, ratio)
+            posterior = posterior.updated(place, ratio)
 
 
 _ANEW = 3
@@ -281,11 +281,11 @@ class NoisyBisection(_Search):
         excluded, tip, confidence = [self._wanted.good], self._wanted.bad, 1.0
         line = self._repository.suspects(excluded, tip, first_parent=True)
         while True:
-            found = self._search(line, ends, question)
-            confidence *= found.confidence
-            if found.culprit is None or found.confidence < CONFIDENCE:
-                return "", [line[place] for place in found.suspects], confidence
-            culprit = self._repository.commit(line[found.culprit])
+            result = self._search(line, ends, question)
+            confidence *= result.confidence
+            if result.culprit is None or result.confidence < CONFIDENCE:
+                return "", [line[place] for place in result.suspects], confidence
+            culprit = self._repository.commit(line[result.culprit])
             merged = () if culprit.sha in excluded else self._merged(culprit, excluded)
             if not merged:
                 return culprit.sha, (), confidence
@@ -306,7 +306,7 @@ class NoisyBisection(_Search):
         posterior = Posterior.of(ends, len(line))
         for place, commit in enumerate(line[:-1]):
             for ratio in _values(self._notes.known(commit), question):
-                posterior = posterior.measured(place, ratio)
+                posterior = posterior.updated(place, ratio)
 
         def measure(place: int) -> Sequence[float]:
             return self._ratios(line[place], question)
@@ -330,11 +330,11 @@ class NoisyBisection(_Search):
         """Good or bad, with the confidence that a culprit needs."""
         posterior = Posterior.of(ends, 2)
         for ratio in _values(self._notes.known(commit), question):
-            posterior = posterior.measured(0, ratio)
-        found = search(posterior, lambda _: self._ratios(commit, question))
-        if found.culprit is None:
+            posterior = posterior.updated(0, ratio)
+        result = search(posterior, lambda _: self._ratios(commit, question))
+        if result.culprit is None:
             return CommitWord.SKIP
-        return CommitWord.GOOD if found.culprit else CommitWord.BAD
+        return CommitWord.GOOD if result.culprit else CommitWord.BAD
 
     def _steps(self, ends: Ends, question: Question) -> Iterator[MeasuredCommit]:
         for sha in self._met:

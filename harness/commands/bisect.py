@@ -153,11 +153,11 @@ def _differential(bench: Bench, oracle: KernelOracle, finding: Finding) -> list[
     """What the culprit changes in instructions per I/O, with its parent as the base; empty where nothing is counted."""
     if finding.culprit is None or not oracle.scenario.timing.exact:
         return []
-    measured = {step.commit.sha: step.seen.run for step in finding.steps if step.seen.run}
+    runs_of = {step.commit.sha: step.seen.run for step in finding.steps if step.seen.run}
     commits = finding.culprit.parents[0], finding.culprit.sha
-    if any(commit not in measured for commit in commits):
+    if any(commit not in runs_of for commit in commits):
         return []
-    runs = [load_run(bench.store.root / measured[commit]) for commit in commits]
+    runs = [load_run(bench.store.root / runs_of[commit]) for commit in commits]
     try:
         cell = chosen_cell(runs)
         kernels = [oracle.kernel(commit) for commit in commits]

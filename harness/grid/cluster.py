@@ -95,11 +95,11 @@ def boot_here(order: Order) -> Booted | Lacks | Unfit:
             return Unfit(worker, reason)
         store = Cache.default()
         wanted = (order.image, order.prepared.fingerprint["base"])
-        found = {digest: store.find(KIND, digest) for digest in wanted}
-        lacking = tuple(digest for digest, path in found.items() if path is None)
+        entries = {digest: store.find(KIND, digest) for digest in wanted}
+        lacking = tuple(digest for digest, path in entries.items() if path is None)
         if lacking:
             return Lacks(worker, lacking)
-        image, base = (path / _FILE for path in found.values() if path is not None)
+        image, base = (path / _FILE for path in entries.values() if path is not None)
         kernel = replace(order.prepared.kernel, image=image, vmlinux=image)
         prepared = replace(order.prepared, kernel=kernel, base=base)
         with tempfile.TemporaryDirectory(prefix="blklab-boot.") as folder, _called_off(order.stop) as abort:

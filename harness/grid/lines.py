@@ -104,9 +104,9 @@ class GridLine:
         """Between two places, by the rule of ``blklab compare``."""
         null, places = None, (before, after)
         if all(place in self.values for place in places):
-            one, other = (self.sides[place] for place in places)
-            precision = Precision(self.exact, one.kernel.configured_as(other.kernel))
-            null = precision.evidence(self.figures, one.cells, other.cells)
+            old, new = (self.sides[place] for place in places)
+            precision = Precision(self.exact, old.kernel.configured_as(new.kernel))
+            null = precision.evidence(self.figures, old.cells, new.cells)
         first, second = (self.values.get(place) for place in places)
         left, right = (self.statuses.get(place) for place in places)
         return Difference(first, second, self.exact, null, statuses=(left, right))

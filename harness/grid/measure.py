@@ -164,7 +164,7 @@ class Sweeper:
             if isinstance(error, LabBroken):
                 self.bench.store.check()
             return row.decided(place, broken(cell, error))
-        if run.verdict.measured:
+        if run.verdict.measurements:
             return row.decided(place, judged(cell, run), kernel.config)
         reasons = dict.fromkeys(reason for each in run.verdict.incidents for reason in each.reasons)
         lacking = "; ".join(reasons) or "nothing was measured"
@@ -359,10 +359,10 @@ def _key(cell: GridCell) -> _Key:
     return cell.scenario, cell.kernel.spec, cell.kernel.digest
 
 
-def _worse(one: GridCell | None, other: GridCell) -> GridCell:
-    if one is None or one.status is None or other.status is None:
-        return other
-    return min(one, other, key=lambda cell: WORST_FIRST.index(cell.status or Status.MISS))
+def _worse(left: GridCell | None, right: GridCell) -> GridCell:
+    if left is None or left.status is None or right.status is None:
+        return right
+    return min(left, right, key=lambda cell: WORST_FIRST.index(cell.status or Status.MISS))
 
 
 def _copied(root: Path, origin: Path, cell: GridCell) -> GridCell:

@@ -36,20 +36,20 @@ Differ = Callable[[int, int], bool]
 
 
 def next_place(
-    count: int, measured: AbstractSet[int], missing: AbstractSet[int], differ: Differ, step: int = STEP
+    count: int, done: AbstractSet[int], missing: AbstractSet[int], differ: Differ, step: int = STEP
 ) -> int | None:
     """The place (from 0) of the kernel to measure next, None when every difference is between neighbours.
 
     First the ends and every ``step``-th place, then the middle of each gap whose two sides ``differ``. For one that is
     ``missing`` the kernel next to it is measured: inwards at the ends, upwards elsewhere.
     """
-    known = measured | missing
+    known = done | missing
     for place in sorted({0, count - 1, *range(0, count, step)}):
         onwards = range(place, -1, -1) if place == count - 1 else range(place, min(place + step, count))
         candidate = next((nearest for nearest in onwards if nearest not in missing), None)
         if candidate is not None and candidate not in known:
             return candidate
-    sides = sorted(measured)
+    sides = sorted(done)
     for before, after in itertools.pairwise(sides):
         between = [place for place in range(before + 1, after) if place not in missing]
         if between and differ(before, after):
@@ -269,11 +269,11 @@ def history(root: Path, of_scenario: Iterable[IndexedRun], metric: str) -> tuple
     newest_of_release = {run.release: run for run in alike}.values()
     groups["versions"] = sorted(newest_of_release, key=lambda run: by_release(run.release))
     exact = bool(runs) and load_run(root / runs[-1].path).scenario.timing.exact
-    measured = {run.path: KernelSide(run.kernel_facts, cells_of(root, run)) for run in alike}
+    sides = {run.path: KernelSide(run.kernel_facts, cells_of(root, run)) for run in alike}
     series = [
         FigureSeries(over, line, tuple(group))
         for over, group in groups.items()
-        for line in figure_lines({place: measured[run.path] for place, run in enumerate(group)}, (metric,), exact=exact)
+        for line in figure_lines({place: sides[run.path] for place, run in enumerate(group)}, (metric,), exact=exact)
         if len(line.values) > 1
     ]
     return tuple(series), len(runs) - len(alike)

@@ -246,7 +246,7 @@ def margin_of(ensemble: Ensemble, expect: Bound) -> float:
 
 def layout_of(ratio: Ratio, evidence: Evidence) -> float:
     """By which share another layout may move the ratio: as measured for a shipped claim, else by kind of figure."""
-    shipped = claim_layouts().get(evidence.scenario.measured, {}).get(ratio.text)
+    shipped = claim_layouts().get(evidence.scenario.measurement_digest, {}).get(ratio.text)
     return shipped[1] if shipped else layout_by_kind(ratio, evidence)
 
 

@@ -135,7 +135,7 @@ bound is nearer than the kinds say: the most moved figure of a kind says little 
 
 @lru_cache
 def claim_layouts(path: Path = DATA) -> Mapping[str, ClaimLayouts]:
-    """What was measured of the claims of shipped scenarios, by ``Scenario.measured``."""
+    """What was measured of the claims of shipped scenarios, by ``Scenario.measurement_digest``."""
     rows = json.loads(path.read_text()).get("claims", {}) if path.exists() else {}
     return {
         row["measured"]: {ratio: (value, layout) for ratio, (value, layout) in row["ratios"].items()}

@@ -64,7 +64,7 @@ class Verdict:
     seeds: tuple[int, ...]
     claims: tuple[ClaimVerdict, ...]
     controls: tuple[ControlVerdict, ...]
-    measured: tuple[Measurement, ...]
+    measurements: tuple[Measurement, ...]
     cells: tuple[CellResult, ...]
     base: tuple[CellResult, ...] | None = None
     reproductions: tuple[ReproductionVerdict, ...] = ()
@@ -135,7 +135,7 @@ def judge(
         seeds=planned,
         claims=claims,
         controls=controls,
-        measured=tuple(_measurements(scenario, cells, base or ())),
+        measurements=tuple(_measurements(scenario, cells, base or ())),
         cells=cells,
         base=base,
         reproductions=tuple(judge_reproduction(entry, evidence, planned) for entry in scenario.reproduces),
@@ -227,7 +227,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         ],
         "measured": [
             {**_fields(row, "arm", "load", "role"), "iops": _ensemble(row.iops), "base": _ensemble(row.base)}
-            for row in verdict.measured
+            for row in verdict.measurements
         ],
         "cells": [_cell(cell) for cell in verdict.cells],
         "base": None if verdict.base is None else [_cell(cell) for cell in verdict.base],

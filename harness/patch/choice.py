@@ -52,15 +52,15 @@ class Coverage:
     @cached_property
     def by_function(self) -> Mapping[str, frozenset[str]]:
         """The loads that execute a function."""
-        found: dict[str, set[str]] = {}
+        executed: dict[str, set[str]] = {}
         for load, functions in self.loads.items():
             for function in functions:
-                found.setdefault(function, set()).add(load)
-        return {function: frozenset(loads) for function, loads in found.items()}
+                executed.setdefault(function, set()).add(load)
+        return {function: frozenset(loads) for function, loads in executed.items()}
 
     def outdated(self, scenarios: Collection[Scenario]) -> list[str]:
         """The names of those that were not measured as they are now."""
-        return [one.name for one in scenarios if self.digests.get(one.name) != one.digest]
+        return [scenario.name for scenario in scenarios if self.digests.get(scenario.name) != scenario.digest]
 
 
 def scenario_of(load: str) -> str:
@@ -82,7 +82,7 @@ def load_coverage(path: Path) -> Coverage | None:
                 functions[names[place]].update(words.split())
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise LabBroken(f"{path} is damaged: {error}", remedy=f"make it again: {REMAKE}") from error
-    loads = {name: frozenset(found) for name, found in functions.items()}
+    loads = {name: frozenset(executed) for name, executed in functions.items()}
     return Coverage(document["kernel"], document["digests"], loads)
 
 
@@ -304,12 +304,12 @@ def choice_lines(choice: ScenarioChoice, most: int) -> Iterator[str]:
     if choice.unexecuted:
         among = f", as {plural(len(choice.outdated), 'scenario')} were not observed" if choice.outdated else ""
         yield f"{'not observed' if among else 'no observed load executes'}: {_listed(choice.unexecuted)}{among}"
-    for one in choice.candidates[:most]:
-        why = f", and detects {_listed(one.mutants)}" if one.mutants else ""
-        execute = f"{plural(one.loads, 'load')} {'executes' if one.loads == 1 else 'execute'}"
-        what = f"{execute} {_listed(sorted(one.functions))}" if one.loads else f"loads {_listed(one.modules)}"
-        yield f"  {one.scenario.name}: {what}{why}"
-    if rest := [one.scenario.name for one in choice.candidates[most:]]:
+    for row in choice.candidates[:most]:
+        why = f", and detects {_listed(row.mutants)}" if row.mutants else ""
+        execute = f"{plural(row.loads, 'load')} {'executes' if row.loads == 1 else 'execute'}"
+        what = f"{execute} {_listed(sorted(row.functions))}" if row.loads else f"loads {_listed(row.modules)}"
+        yield f"  {row.scenario.name}: {what}{why}"
+    if rest := [row.scenario.name for row in choice.candidates[most:]]:
         yield f"not measured, though they execute them too: {_listed(rest, len(rest))} (--all)"
     if choice.outdated:
         yield f"not observed as they are now: {_listed(choice.outdated, len(choice.outdated))}"

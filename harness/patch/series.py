@@ -98,13 +98,13 @@ def _files(path: Path) -> Sequence[Path]:
     return sorted(file for file in path.iterdir() if file.suffix in (".patch", ".diff", ".mbox", ".eml"))
 
 
-def _in_order(found: Sequence[Patch]) -> list[Patch]:
+def _in_order(patches: Sequence[Patch]) -> list[Patch]:
     """By [PATCH 2/3] where every patch has such a number and none twice, as mails of a thread are in no order."""
-    numbers = [_NUMBERED.search(patch.subject) for patch in found]
+    numbers = [_NUMBERED.search(patch.subject) for patch in patches]
     keys = [int(match[1]) for match in numbers if match]
-    if len(set(keys)) != len(found):
-        return list(found)
-    return [patch for _, patch in sorted(zip(keys, found, strict=True), key=lambda pair: pair[0])]
+    if len(set(keys)) != len(patches):
+        return list(patches)
+    return [patch for _, patch in sorted(zip(keys, patches, strict=True), key=lambda pair: pair[0])]
 
 
 def _patches(file: Path) -> Iterator[Patch]:

@@ -64,18 +64,18 @@ class Definition:
 def definitions(text: str) -> tuple[Definition, ...]:
     """The functions of a file in the kernel's style, in which a body is between braces in the first column."""
     lines = text.splitlines()
-    found = []
+    definitions = []
     number = 0
     while number < len(lines):
         line = lines[number]
         if match := _ONE_LINE.match(line):
-            found.append(_definition(match[1], number, number, line))
+            definitions.append(_definition(match[1], number, number, line))
         elif line.startswith("{") and (head := _head(lines, number)) is not None:
             last = next((at for at in range(number, len(lines)) if lines[at].startswith("}")), len(lines) - 1)
-            found.append(_definition(head[0], head[1], last, " ".join(lines[head[1] : number])))
+            definitions.append(_definition(head[0], head[1], last, " ".join(lines[head[1] : number])))
             number = last
         number += 1
-    return tuple(found)
+    return tuple(definitions)
 
 
 def _head(lines: Sequence[str], brace: int) -> tuple[str, int] | None:
@@ -144,7 +144,7 @@ class Sources:
         return frozenset(containing)
 
     def _containing(self, name: str, file: str) -> frozenset[tuple[str, str]]:
-        own = next((one for one in self._at(self._new, file) if one.name == name), None)
+        own = next((each for each in self._at(self._new, file) if each.name == name), None)
         if own is None or not own.static:
             return frozenset()
         return frozenset(self._with(name, rf"\b{re.escape(name)}\b\s*\(", file))
@@ -162,15 +162,15 @@ class Sources:
         word = re.compile(pattern)
         for path in self._files_with(name, file):
             lines = self._text(self._new, path).splitlines()
-            for one in self._at(self._new, path):
-                if one.name != name and any(word.search(line) for line in lines[one.first - 1 : one.last]):
-                    yield one.name, path
+            for each in self._at(self._new, path):
+                if each.name != name and any(word.search(line) for line in lines[each.first - 1 : each.last]):
+                    yield each.name, path
 
     def _files_with(self, name: str, file: str) -> list[str]:
         if file.endswith(".c"):
             return [file]
         folders = _USERS if file.startswith("include/") else (str(Path(file).parent),)
-        said = self._git("grep", "-lw", "-F", "-e", name, self._new, "--", *(f"{one}/" for one in folders))
+        said = self._git("grep", "-lw", "-F", "-e", name, self._new, "--", *(f"{folder}/" for folder in folders))
         return [line.partition(":")[2] for line in said.splitlines() if line.endswith((".c", ".h"))]
 
     def _changed(self, file: str) -> Iterator[tuple[str, str]]:
@@ -188,7 +188,7 @@ class Sources:
         for number in lines:
             if not text[number - 1].strip():
                 continue
-            inside = next((one for one in self._at(revision, file) if one.first <= number <= one.last), None)
+            inside = next((each for each in self._at(revision, file) if each.first <= number <= each.last), None)
             if inside is not None:
                 yield "function", inside.name
             elif name := _data_at(text, number):

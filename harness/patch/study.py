@@ -89,18 +89,18 @@ class Outcomes:
 
 
 def worst(effects: Iterable[Effect | None]) -> Effect | None:
-    found = set(effects)
-    return next((one for one in (Effect.WORSE, Effect.OPEN, Effect.BETTER) if one in found), None)
+    present = set(effects)
+    return next((effect for effect in (Effect.WORSE, Effect.OPEN, Effect.BETTER) if effect in present), None)
 
 
 def outcomes(base: RunFolder, series: RunFolder) -> Outcomes:
     """Compare two runs of one scenario. Raises Altered for a damaged one."""
     verdicts = judge_run(base), judge_run(series)
-    found = compare_runs(base, series, METRICS)
+    differences = compare_runs(base, series, METRICS)
     judged = [pair for pair in _claims(*verdicts) if {side.status for side in pair[1:]} <= JUDGED]
-    findings = (*_boots(*verdicts), *_of_claims(judged), *_loads(found))
+    findings = (*_boots(*verdicts), *_of_claims(judged), *_loads(differences))
     hidden = unseen(base.scenario, [cell for verdict in verdicts for cell in verdict.cells])
-    return Outcomes(base.facts.scenario, (base, series), findings, found, len(judged), hidden)
+    return Outcomes(base.facts.scenario, (base, series), findings, differences, len(judged), hidden)
 
 
 def _claims(base: Verdict, series: Verdict) -> Iterator[tuple[str, Judgement, Judgement]]:
@@ -140,9 +140,9 @@ def _of_claims(claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[S
             yield SeriesFinding(effect, that, f"{before.status} {value(before)}", f"{after.status} {value(after)}")
 
 
-def _loads(found: Sequence[Difference]) -> Iterator[SeriesFinding]:
+def _loads(differences: Sequence[Difference]) -> Iterator[SeriesFinding]:
     """Loads in which roles get less and none more, or more and none less: anything else is a trade between them."""
-    rates = [change for change in found if change.marked and figure_of(*change.figure[2:]).rate is Rate.REQUESTS]
+    rates = [change for change in differences if change.marked and figure_of(*change.figure[2:]).rate is Rate.REQUESTS]
     for arm, load in dict.fromkeys(change.figure[:2] for change in rates):
         marked = [change for change in rates if change.figure[:2] == (arm, load)]
         signs = {change.sign for change in marked}
@@ -220,22 +220,22 @@ class Study:
     def compare(self, base: SeriesKernel, series: SeriesKernel, scenarios: Sequence[Scenario]) -> MeasuredSeries:
         began = monotonic()
         pairs = [[self._measure(scenario, step.kernel) for step in (base, series)] for scenario in scenarios]
-        found, minutes = tuple(outcomes(*pair) for pair in pairs), (monotonic() - began) / 60
+        results, minutes = tuple(outcomes(*pair) for pair in pairs), (monotonic() - began) / 60
         unseen = unseen_change(self.branch.diff(base.commit, series.commit), scenarios)
-        return MeasuredSeries(base, series, found, minutes, unseen)
+        return MeasuredSeries(base, series, results, minutes, unseen)
 
     def changed_functions(self, base: SeriesKernel, patch: Patch, commit: str) -> Mapping[str, str]:
         """Functions whose code differs, with their objects: those of the base are kept before ``commit`` is built."""
         known = self.branch.folder.parent / f"code-{base.kernel.digest[:12]}-{commit[:12]}.json"
-        found: Mapping[str, str] | None = read_json(known)
-        if found is None:
+        changed: Mapping[str, str] | None = read_json(known)
+        if changed is None:
             with tempfile.TemporaryDirectory(dir=known.parent, prefix=".objects-") as folder:
                 before = Path(folder)
                 self._in_objects(base, lambda objects: keep_objects(objects, before))
                 series = self.step(patch, commit)
-                found = self._in_objects(series, lambda objects: changed_functions(before, objects))
-            write_atomic(known, json.dumps(found, indent=1).encode())
-        return found
+                changed = self._in_objects(series, lambda objects: changed_functions(before, objects))
+            write_atomic(known, json.dumps(changed, indent=1).encode())
+        return changed
 
     def _in_objects(self, step: SeriesKernel, look: Callable[[Path], _T]) -> _T:
         source = self._source(step.commit, step.title)
@@ -252,12 +252,12 @@ class Study:
         return KernelSource(self.branch.folder, f"tree:{self.branch.folder}@{commit}", title, revision=commit)
 
 
-def moved_cell(found: Outcomes) -> ProfiledCell | None:
+def moved_cell(outcomes: Outcomes) -> ProfiledCell | None:
     """The load to profile: that whose figure moved most, else that whose cost did; None without one."""
-    if found.moved:
-        return ProfiledCell(*found.moved[0].figure[:2])
+    if outcomes.moved:
+        return ProfiledCell(*outcomes.moved[0].figure[:2])
     try:
-        return chosen_cell(found.runs)
+        return chosen_cell(outcomes.runs)
     except CannotJudge:
         return None
 

@@ -185,8 +185,8 @@ def _joined(frame: Frame, before: Set[str], after: Set[str]) -> Frame:
     below = dict(frame.below)
     for (shared, names), old, new in pairs:
         if (shared > _MOST or names > _NAMES) and {old, new} <= below.keys():
-            one = _merged(below.pop(old), below.pop(new))
-            below[one.name] = one
+            merged = _merged(below.pop(old), below.pop(new))
+            below[merged.name] = merged
     return Frame(frame.name, frame.costs, {name: _joined(each, before, after) for name, each in below.items()})
 
 

@@ -152,18 +152,18 @@ def load_grid(path: Path) -> GridFolder:
 
 def grids(root: Path) -> tuple[GridFolder, ...]:
     """All readable matrices below a results root, oldest first."""
-    found = []
+    grids = []
     for path in sorted((root / FOLDER).glob("[0-9]*")):
         with suppress(Misuse):
-            found.append(load_grid(path))
-    return tuple(found)
+            grids.append(load_grid(path))
+    return tuple(grids)
 
 
-def same_request(one: Grid, other: Grid) -> bool:
+def same_request(here: Grid, there: Grid) -> bool:
     """Whether two records ask for the same cells of the same shard."""
-    mine, theirs = (tuple(cell.undecided() for cell in record.cells) for record in (one, other))
-    as_asked = replace(one, matrix_id=other.matrix_id, command=other.command, started=other.started, ended=other.ended)
-    return mine == theirs and replace(as_asked, cells=other.cells) == other
+    mine, theirs = (tuple(cell.undecided() for cell in record.cells) for record in (here, there))
+    as_asked = replace(here, matrix_id=there.matrix_id, command=there.command, started=there.started, ended=there.ended)
+    return mine == theirs and replace(as_asked, cells=there.cells) == there
 
 
 def with_cell(record: Grid, decided: GridCell) -> Grid:

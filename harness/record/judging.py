@@ -72,8 +72,8 @@ def check_plan(run: RunFolder) -> None:
     if checksums is None and plain["schema"] >= _CHECKSUMS_SINCE:
         raise altered(run, PLAN, "has no checksums")
     if checksums is not None:
-        found = {PLAN: digest_of_plan(plain), RESOLVED: digest_bytes((run.path / RESOLVED).read_bytes())}
-        for file, digest in found.items():
+        digests = {PLAN: digest_of_plan(plain), RESOLVED: digest_bytes((run.path / RESOLVED).read_bytes())}
+        for file, digest in digests.items():
             if digest != checksums.get(file):
                 raise altered(run, file, f"checksum is {digest[:12]}, {PLAN} names {str(checksums.get(file))[:12]}")
     digest = identity(run.scenario)
@@ -130,9 +130,9 @@ def boot_of(run: RunFolder, cell: PlannedCell) -> BootRecord | None:
         "seed": str(cell.seed),
     }
     for key, value in wanted.items():
-        found = record.fingerprint.get(key, "nothing")
-        if found != value:
-            raise altered(run, f"{where}/{BOOT}", f"fingerprint has {key} {found[:64]}, the cell has {value[:64]}")
+        stored = record.fingerprint.get(key, "nothing")
+        if stored != value:
+            raise altered(run, f"{where}/{BOOT}", f"fingerprint has {key} {stored[:64]}, the cell has {value[:64]}")
     if run.facts.schema < _CHECKSUMS_SINCE and _NEWER in record.fingerprint.get("argv", ""):
         raise altered(run, PLAN, f"is of schema {run.facts.schema}, without checksums; {where} is of a later version")
     for file, what in _unlike_the_guest(run.facts.kernel, record):
@@ -335,7 +335,7 @@ def explain_run(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
         for load in run.scenario.loads.values() if boots else ():
             try:
                 windows = load.windows(run.scenario.windows)
-                uses = [read_use(LoadFiles(record.files, arm.topology, one)) for record, _ in boots for one in windows]
+                uses = [read_use(LoadFiles(boot.files, arm.topology, name)) for boot, _ in boots for name in windows]
             except MeasurementError as error:
                 yield Unexplained(arm.name, load.name, error.message)
             else:

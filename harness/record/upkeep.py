@@ -112,12 +112,12 @@ _FROM_BOOT = (kit.REPEAT, kit.JOB, kit.STEADY, kit.SHARING, kit.FUNCTIONS, kit.E
 
 def chosen_boot(run: RunFolder, boot: str) -> PlannedCell:
     """The cell of boot number ``boot``, or the first with a record. Raises Misuse."""
-    found = next((cell for cell, _ in run.boots() if boot in ("", cell.boot)), None)
-    if found is None:
+    cell_of_boot = next((cell for cell, _ in run.boots() if boot in ("", cell.boot)), None)
+    if cell_of_boot is None:
         known = ", ".join(cell.boot for cell, _ in run.boots())
         what = f"boot {boot}" if boot else "boot with a record"
         raise Misuse(f"{run.path} has no {what}", remedy=f"its boots are {known}" if known else "run the scenario")
-    return found
+    return cell_of_boot
 
 
 def collect(run: RunFolder, cell: PlannedCell, to: Path, rebuilt: Callable[[], kit.Inputs]) -> None:

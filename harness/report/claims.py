@@ -52,7 +52,7 @@ class ClaimText:
         return f"{self.value}, {self.bound}" if self.value != NOT_MEASURED else self.reason
 
     @property
-    def measured(self) -> str:
+    def value_and_ratio(self) -> str:
         """The value and the ratio of figures that gave it."""
         prefix = "" if self.value == NOT_MEASURED else "measured "
         return f"{prefix}{self.value}: {self.entry.ratio}"

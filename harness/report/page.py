@@ -199,10 +199,10 @@ def figure_rows(verdict: Verdict, precision: Precision) -> Iterator[Values]:
 
     ``precision`` is that between both kernels.
     """
-    most = max((row.iops.median for row in verdict.measured), default=0.0)
+    most = max((row.iops.median for row in verdict.measurements), default=0.0)
     arm = ""
-    for row in verdict.measured:
-        rows = 0 if row.arm == arm else sum(other.arm == row.arm for other in verdict.measured)
+    for row in verdict.measurements:
+        rows = 0 if row.arm == arm else sum(other.arm == row.arm for other in verdict.measurements)
         arm = row.arm
         name = row.load, row.role
         iops = ArmFigure(row.arm, *name, SHOWN_METRIC)

@@ -138,7 +138,7 @@ def _read(node: Node, path: Path, search: Path, problems: strict.Problems) -> Sc
         **read_judged(row, known),
         "windows": windows,
     }
-    if problems.found or name is None or values["title"] is None:
+    if problems.all or name is None or values["title"] is None:
         return None
     scenario = Scenario(path=path, digest="", **values)
     return replace(scenario, digest=identity(scenario))

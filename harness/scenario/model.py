@@ -414,7 +414,7 @@ class Scenario:
         return bool(self.claims) and all(claim.draft for claim in self.claims)
 
     @cached_property
-    def measured(self) -> str:
+    def measurement_digest(self) -> str:
         """Identifies what the boots measure: unlike ``digest`` it does not change with bounds."""
         return identity((self.clock, self.arms, self.loads, self.pause, self.windows))
 

@@ -203,7 +203,7 @@ def _saturated(line: CacheLine) -> int:
 
 def _overlaps(line: CacheLine) -> bool:
     pairs = permutations(line.users.values(), 2)
-    return any(one.bytes_written & (other.bytes_read | other.bytes_written) for one, other in pairs)
+    return any(first.bytes_written & (second.bytes_read | second.bytes_written) for first, second in pairs)
 
 
 class _Names:
@@ -229,22 +229,22 @@ class _Names:
         return Place(name or f"{HEAP} {lock.address:x}")
 
     def use(self, address: int, reads: float = 0, writes: float = 0, moves: float = 0) -> Use:
-        found = self._symbols.at(address)
-        if found is None or found[1] > _STATIC_GAP:
+        hit = self._symbols.at(address)
+        if hit is None or hit[1] > _STATIC_GAP:
             return Use("", f"{address:x}", 0, reads, writes, moves)
-        symbol, offset = found
+        symbol, offset = hit
         return Use(symbol.module or "vmlinux", symbol.name, offset, reads, writes, moves)
 
     def _static(self, address: int) -> str:
         """The symbol that ``address`` is in, empty for the heap."""
-        found = self._symbols.at(address)
-        return found[0].name if found and found[0].address >> 40 == address >> 40 and found[1] < _STATIC_GAP else ""
+        hit = self._symbols.at(address)
+        return hit[0].name if hit and hit[0].address >> 40 == address >> 40 and hit[1] < _STATIC_GAP else ""
 
     def _of_cpu(self, address: int) -> str:
         for number, base in self._bases.items():
             offset = (address - base) % (1 << 64)
-            if offset in self._symbols.per_cpu and (found := self._symbols.at(offset)):
-                return f"{PER_CPU} {found[0].name} of CPU {number}"
+            if offset in self._symbols.per_cpu and (hit := self._symbols.at(offset)):
+                return f"{PER_CPU} {hit[0].name} of CPU {number}"
         return ""
 
 

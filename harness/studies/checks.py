@@ -83,8 +83,8 @@ def _cell(scenario: Scenario, claim: Claim, number: int, verdict: Verdict) -> st
     arm, load, role, _ = claim.ratio.left.path
     text = f"{figure(ratio.median * _closed_form(scenario, claim))}, {_error(ratio)}"
     plan = scenario.loads[load]
-    found = (cell.figures.get((load, role, _LATENCY)) for cell in verdict.cells if cell.arm == arm)
-    latencies = [latency for latency in found if latency is not None]
+    figures = (cell.figures.get((load, role, _LATENCY)) for cell in verdict.cells if cell.arm == arm)
+    latencies = [latency for latency in figures if latency is not None]
     if plan.roles[role].iodepth == 1 and latencies:
         cost = fmean(latencies) - arm_bound(scenario.arms[arm], plan, role, _LATENCY)
         text += f", {cost / _MICROSECOND:.1f} us a request"

@@ -215,7 +215,7 @@ def changed_functions(before: Path, after: Path) -> Mapping[str, str]:
     Names are those of the source, without what gcc appends to a copy. Raises CannotJudge for binutils without
     --no-addresses.
     """
-    found: dict[str, str] = {}
+    differing_in: dict[str, str] = {}
     olds, news = ({path.relative_to(folder) for path in _objects(folder)} for folder in (before, after))
     for name in sorted(olds | news):
         old, new = (folder / name if name in there else None for folder, there in ((before, olds), (after, news)))
@@ -223,8 +223,8 @@ def changed_functions(before: Path, after: Path) -> Mapping[str, str]:
             continue
         was, now = (_functions(path) if path else {} for path in (old, new))
         differing = (function for function in was.keys() | now.keys() if was.get(function) != now.get(function))
-        found |= dict.fromkeys((function.partition(".")[0] for function in differing), str(name))
-    return found
+        differing_in |= dict.fromkeys((function.partition(".")[0] for function in differing), str(name))
+    return differing_in
 
 
 def _objects(folder: Path) -> Iterator[Path]:

@@ -238,14 +238,14 @@ def has_objects(source: KernelSource, cache: Cache) -> bool:
 
 def builds(cache: Cache) -> Builds:
     known = [_read_facts(path) for path in sorted((cache.root / store.KIND).glob(f"*/{_FACTS}"))]
-    first, further = ([one for one in known if bool(one.get("compiled")) is wanted] for wanted in (True, False))
+    first, further = ([row for row in known if bool(row.get("compiled")) is wanted] for wanted in (True, False))
     # Builds of earlier versions did not say which they are.
-    further = [one for one in further if "compiled" in one]
+    further = [row for row in further if "compiled" in row]
     return Builds(_median(first, "seconds"), _median(further, "seconds"), _median(first, "compiled"))
 
 
 def _median(documents: Sequence[Mapping[str, object]], key: str) -> float:
-    numbers = [value for one in documents if isinstance(value := one.get(key), int | float)]
+    numbers = [value for row in documents if isinstance(value := row.get(key), int | float)]
     return median(numbers) if numbers else 0.0
 
 

@@ -179,7 +179,7 @@ class Steady:
 class Plugin:
     """``files`` by name lie in the boot's folder, ``library`` among them; ``words`` are its arguments. None by default.
 
-    ``loads`` are those whose windows it writes, in the guest's order. ``measured`` is the name of the measured file
+    ``loads`` are those whose windows it writes, in the guest's order. ``window_file`` is the name of the measured file
     that each window is (``{load}.lines``), empty where the boot has the results of any other. ``from_start``: it
     follows each task from the first call, so the guest has to boot.
     """
@@ -188,7 +188,7 @@ class Plugin:
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     words: tuple[str, ...] = ()
     loads: tuple[str, ...] = ()
-    measured: str = ""
+    window_file: str = ""
     from_start: bool = False
 
     @property
@@ -210,9 +210,9 @@ class Plugin:
 
     def completed(self, record: BootRecord) -> BootRecord:
         """With the windows among the measured files, where they are results. Raises what ``windows`` raises."""
-        if not self.measured or record.outcome is not Outcome.BYE:
+        if not self.window_file or record.outcome is not Outcome.BYE:
             return record
-        windows = {self.measured.format(load=load): data for load, data in self.windows(record.folder).items()}
+        windows = {self.window_file.format(load=load): data for load, data in self.windows(record.folder).items()}
         files = {**record.files, **windows}
         return replace(record, files=files, digest=digest_results(files))
 

@@ -103,7 +103,7 @@ class Problems:
         self._found: dict[Problem, None] = {}
 
     @property
-    def found(self) -> tuple[Problem, ...]:
+    def all(self) -> tuple[Problem, ...]:
         return tuple(self._found)
 
     @property
@@ -117,7 +117,7 @@ class Problems:
     def raise_if_any(self) -> None:
         """Raises InputErrors."""
         if self._found:
-            raise InputErrors(self.found)
+            raise InputErrors(self.all)
 
 
 def similar(word: str, known: Iterable[str], most: int = 5) -> list[str]:

@@ -27,14 +27,14 @@ def test_ends_come_from_what_was_measured() -> None:
 
 
 def test_bayes_rule() -> None:
-    posterior = Posterior.of(ENDS, 4).measured(1, 1.0)
+    posterior = Posterior.of(ENDS, 4).updated(1, 1.0)
     # The ratio of likelihoods of 1.0 under the good and the bad mean is exp(2).
     weights = [1, 1, math.exp(2), math.exp(2)]
     assert posterior.chances == pytest.approx([weight / sum(weights) for weight in weights])
 
 
 def test_a_deviation_known_by_few_measurements_convinces_less() -> None:
-    known, few = (Posterior.of(Ends(1.0, 0.0, 0.5, freedom), 2).measured(0, 1.0) for freedom in (math.inf, 3))
+    known, few = (Posterior.of(Ends(1.0, 0.0, 0.5, freedom), 2).updated(0, 1.0) for freedom in (math.inf, 3))
     # Student's density at 2 deviations over that at none, with 3 degrees of freedom: (1 + 4/3)^-2.
     assert few.chances[0] / few.chances[1] == pytest.approx((7 / 3) ** -2)
     assert few.chances[0] > known.chances[0]
@@ -42,15 +42,15 @@ def test_a_deviation_known_by_few_measurements_convinces_less() -> None:
 
 def test_a_ratio_in_the_middle_says_nothing_and_one_far_from_both_breaks_nothing() -> None:
     flat = Posterior.of(ENDS, 8)
-    assert flat.measured(3, 0.5).chances == pytest.approx(flat.chances)
-    assert sum(flat.measured(3, 1e9).chances) == pytest.approx(1)
+    assert flat.updated(3, 0.5).chances == pytest.approx(flat.chances)
+    assert sum(flat.updated(3, 1e9).chances) == pytest.approx(1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 15), st.floats(-3, 4)), max_size=20))
 def test_it_stays_a_probability(measurements: list[tuple[int, float]]) -> None:
     posterior = Posterior.of(ENDS, 16)
     for at, ratio in measurements:
-        posterior = posterior.measured(at, ratio)
+        posterior = posterior.updated(at, ratio)
     assert math.fsum(posterior.chances) == pytest.approx(1)
     place = posterior.next_place()
     assert place is not None and 0 <= place < 15

@@ -167,6 +167,25 @@ def test_two_classes_of_one_name_are_found(tmp_path: Path) -> None:
     assert _classes_of_one_name(modules) == {"Row": ["one.py", "two.py"]}
 
 
+VAGUE = {"found", "measured", "one"}
+
+
+def _names_bound(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store(), lineno=line) | ast.arg(arg=name, lineno=line):
+                yield name, line
+            case ast.FunctionDef(name=name, lineno=line) | ast.ClassDef(name=name, lineno=line):
+                yield name, line
+
+
+def test_names_say_what_things_are(checkout: Path) -> None:
+    paths = [path for folder in ("lab", "harness", "tools") for path in (checkout / folder).rglob("*.py")]
+    names = [(path.name, line, name) for path in paths for name, line in _names_bound(path)]
+    assert len(names) > 10_000
+    assert [entry for entry in names if entry[2] in VAGUE] == []
+
+
 def test_no_file_knows_a_machine_or_a_mirror(files: tuple[Path, ...], checkout: Path) -> None:
     found = []
     for path in files:

@@ -85,7 +85,7 @@ def test_every_key_has_a_meaning_and_an_example_that_reads(field: Field) -> None
     node = parse(f"key: {text}\n".encode(), "example", problems)
     assert isinstance(node, Map)
     assert field.kind.read(problems, field.name, node.entries["key"].value) is not None
-    assert problems.found == ()
+    assert problems.all == ()
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.label or field.name)

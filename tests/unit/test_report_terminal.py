@@ -140,7 +140,9 @@ def test_words_of_a_known_failure_and_of_an_interval() -> None:
     noisy = replace(entry.judgement, interval=Interval(0.85, 1.2, 1.0, 0.016, 6))
     text = claim_text(replace(entry, judgement=noisy))
     assert (text.figure, text.bound) == ("1.000", "expected >= 0.9")
-    assert text.measured.startswith("measured 1.000, 96.8 % within 0.8500 .. 1.200 by 6 boots a side: none.together")
+    assert text.value_and_ratio.startswith(
+        "measured 1.000, 96.8 % within 0.8500 .. 1.200 by 6 boots a side: none.together"
+    )
 
 
 def test_failed_claims_come_first_and_causes_before_them() -> None:
@@ -215,7 +217,7 @@ def test_more_figures_than_columns_fit_get_a_row_each() -> None:
         for arm, factor in (("none", 1), ("red", 2))
         for number in range(20)
     ]
-    text = shown(MODEL, replace(judge(MODEL, RESULTS), measured=tuple(measured)), 80)
+    text = shown(MODEL, replace(judge(MODEL, RESULTS), measurements=tuple(measured)), 80)
     assert "…" not in text
     assert re.search(r"crowd\.t19 +119\.0 +238\.0\n", text)
 

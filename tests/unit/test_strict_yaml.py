@@ -15,7 +15,7 @@ from lab.yaml.strict import MAX_BYTES, Items, Map, Node, Problems, Scalar, parse
 def parsed(text: str | bytes) -> tuple[Node, list[str]]:
     problems = Problems()
     node = parse(text.encode() if isinstance(text, str) else text, "f.yaml", problems)
-    return node, [str(problem) for problem in sorted(problems.found)]
+    return node, [str(problem) for problem in sorted(problems.all)]
 
 
 def mistakes(text: str | bytes) -> list[str]:
@@ -26,7 +26,7 @@ def read_with(kind: Field, text: str) -> tuple[object, list[str]]:
     problems = Problems()
     row = Record((kind,)).read(problems, "test", parse(text.encode(), "f.yaml", problems))
     assert row is not None
-    return row.get(kind), [str(problem) for problem in sorted(problems.found)]
+    return row.get(kind), [str(problem) for problem in sorted(problems.all)]
 
 
 def test_nodes_have_line_and_column() -> None:

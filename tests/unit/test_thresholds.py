@@ -172,7 +172,7 @@ def test_the_stored_data_are_those_of_the_command() -> None:
     assert stored == json.loads(json.dumps(document(found, stored["claims"], stored["kernel"])))
     shipped = {one.name: one for one in VIRTUAL}
     assert {name: row["measured"] for name, row in stored["claims"].items()} == {
-        name: shipped[name].measured for name in stored["claims"]
+        name: shipped[name].measurement_digest for name in stored["claims"]
     }
     assert {"cpu.per_io, CPU busy", "rate, one role", "rate, several roles", "counter, one role"} <= found.keys()
     assert null_evidence() == {name: one.usable() for name, one in found.items()}
@@ -290,7 +290,7 @@ def test_a_claim_nearer_to_its_bound_than_layout_moves_it_is_marked_everywhere()
 def test_a_shipped_claims_own_ratio_decides_where_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     model, results = scenario([claim()]), sample_cells("none", 95.0, 99.0, 99.0)
     for layout, marked in ((0.05, False), (0.95 / 0.9 - 1, False), (0.06, True)):
-        own = {model.measured: {claim().ratio.text: (0.99, layout)}}
+        own = {model.measurement_digest: {claim().ratio.text: (0.99, layout)}}
         monkeypatch.setattr("harness.judge.claims.claim_layouts", lambda own=own: own)
         assert bool(judge(model, results).claims[0].layout) is marked
 
@@ -300,7 +300,9 @@ def test_what_layout_moves_belongs_to_what_was_measured(monkeypatch: pytest.Monk
     model, results = scenario([claim()]), sample_cells("none", 95.0, 99.0, 99.0)
     copy = replace(model, name="copy", claims=(replace(claim(), that="it is kept"),))
     other = replace(model, arms={name: replace(arm, topology=null_topology(63)) for name, arm in model.arms.items()})
-    monkeypatch.setattr("harness.judge.claims.claim_layouts", lambda: {model.measured: {claim().ratio.text: (0.99, 0)}})
+    monkeypatch.setattr(
+        "harness.judge.claims.claim_layouts", lambda: {model.measurement_digest: {claim().ratio.text: (0.99, 0)}}
+    )
     assert [bool(judge(one, results).claims[0].layout) for one in (model, copy, other)] == [False, False, True]
 
 
@@ -328,10 +330,10 @@ def test_no_shipped_claim_is_within_layout() -> None:
     layouts = claim_layouts()
     for one in VIRTUAL:
         for it in one.claims:
-            if it.ratio.text not in layouts.get(one.measured, {}):
+            if it.ratio.text not in layouts.get(one.measurement_digest, {}):
                 assert one.name in NOT_HERE, (one.name, it.that)
                 continue
-            value, layout = layouts[one.measured][it.ratio.text]
+            value, layout = layouts[one.measurement_digest][it.ratio.text]
             assert margin_of(Ensemble({1: value}), it.expect) >= layout, (one.name, it.that, value, layout)
 
 
@@ -345,7 +347,7 @@ def test_another_layout_is_measured_where_the_kinds_leave_a_claim_near(monkeypat
     measure = measuring(monkeypatch, results)
     share = 95.0
     ((name, moves),) = claim_moves(measure, (SOURCE, "debian:6.1"), [SCENARIO])
-    assert (name, moves["measured"]) == ("sample", SCENARIO.measured)
+    assert (name, moves["measured"]) == ("sample", SCENARIO.measurement_digest)
     assert moves["ratios"][claim().ratio.text] == pytest.approx((0.95, fitted.TWINS * (95.5 / 95 - 1)))
     share = 150.0
     ((_, moves),) = claim_moves(measure, (SOURCE,), [SCENARIO])

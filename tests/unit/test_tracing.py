@@ -128,7 +128,7 @@ def test_a_plugin_writes_a_window_for_each_sampled_load(version: tuple[int, int,
     assert plugin.windows(tmp_path) == {"solo": b"one\n", "both": b"two\n"}
     boot = record(tmp_path, {"solo.json": b"{}"})
     assert plugin.completed(boot) == boot
-    counts = replace(plugin, measured="{load}.lines").completed(boot)
+    counts = replace(plugin, window_file="{load}.lines").completed(boot)
     assert counts.files == {"solo.json": b"{}", "solo.lines": b"one\n", "both.lines": b"two\n"}
     assert counts.digest == digest_results(counts.files) != boot.digest
     with pytest.raises(CannotJudge, match="no load of this cell has a sampled window"):

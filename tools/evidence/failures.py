@@ -109,7 +109,7 @@ def score_claims(
 
 def failing_on() -> dict[str, frozenset[str]]:
     """By mutant the scenarios of which its header says that claims fail."""
-    return {name: frozenset(it for one in patches for it in one.scenarios) for name, patches in catalogue().items()}
+    return {name: frozenset(it for patch in patches for it in patch.scenarios) for name, patches in catalogue().items()}
 
 
 def arms_without_figures(rows: Sequence[EvidenceRow], scores: Sequence[RowScore], source: str) -> tuple[str, ...]:

@@ -170,9 +170,9 @@ def _notes(text: ClaimText, *, full: bool) -> Iterator[str]:
     """What it rests on; a failure also shows its range and the figures that were divided."""
     judgement = text.entry.judgement
     failed = judgement is not None and judgement.ensemble and text.entry.word != Status.PASS
-    notes = [text.measured if failed else "", text.reason, text.margin]
+    notes = [text.value_and_ratio if failed else "", text.reason, text.margin]
     if full:
-        notes += [text.measured, noise(judgement), text.meaning] if judgement else [text.entry.ratio]
+        notes += [text.value_and_ratio, noise(judgement), text.meaning] if judgement else [text.entry.ratio]
     return filter(None, notes)
 
 
@@ -190,7 +190,7 @@ def _measured(console: Console, verdict: Verdict, releases: tuple[str, str], *, 
     The range is left out unless ``full``. With a BASE kernel (the first of ``releases``, else empty) each figure has
     both kernels, their ranges and their quotient; within the spread of the seeds they do not differ.
     """
-    if not verdict.measured:
+    if not verdict.measurements:
         return
     console.print()
     columns = "median and range" if full or releases[0] else "median"
@@ -200,7 +200,7 @@ def _measured(console: Console, verdict: Verdict, releases: tuple[str, str], *, 
         _print_pair(console, verdict, releases)
     elif full:
         table = plain_table(folded("arm"), "load", "role", figures("IOPS"), Column("range", no_wrap=True, style="dim"))
-        for name, row in _names(verdict.measured):
+        for name, row in _names(verdict.measurements):
             table.add_row(*name, figure(row.iops.median), limits(row.iops))
         _indent(console, table, console.width)
     else:
@@ -209,9 +209,9 @@ def _measured(console: Console, verdict: Verdict, releases: tuple[str, str], *, 
 
 def _print_arms(console: Console, verdict: Verdict) -> None:
     """A row for each arm and a column for each figure; where these do not fit, a row for each figure."""
-    arms = list(dict.fromkeys(row.arm for row in verdict.measured))
-    names = list(dict.fromkeys((row.load, row.role) for row in verdict.measured))
-    medians = {(row.arm, (row.load, row.role)): figure(row.iops.median) for row in verdict.measured}
+    arms = list(dict.fromkeys(row.arm for row in verdict.measurements))
+    names = list(dict.fromkeys((row.load, row.role) for row in verdict.measurements))
+    medians = {(row.arm, (row.load, row.role)): figure(row.iops.median) for row in verdict.measurements}
     heads = (figures("\n".join(name)) for name in names)
     last = Column("arm", overflow="fold", vertical="bottom")
     table = Table(*heads, last, box=None, pad_edge=False, padding=(0, 1), header_style="dim")
@@ -227,7 +227,7 @@ def _print_arms(console: Console, verdict: Verdict) -> None:
 def _print_pair(console: Console, verdict: Verdict, releases: tuple[str, str]) -> None:
     sides = (Column(release, justify="right", overflow="fold") for release in releases)
     table = plain_table(folded("arm"), "load", "role", *sides, "quotient")
-    for name, row in _names(verdict.measured):
+    for name, row in _names(verdict.measurements):
         table.add_row(*name, spread(row.base) if row.base else "-", spread(row.iops), _quotient(row))
     _indent(console, table, console.width)
 
@@ -238,10 +238,10 @@ def _quotient(row: Measurement) -> str:
     return figure(row.iops.median / row.base.median) if row.iops.separate_from(row.base) else "no difference"
 
 
-def _names(measured: Sequence[Measurement]) -> list[tuple[tuple[Text, str, str], Measurement]]:
+def _names(measurements: Sequence[Measurement]) -> list[tuple[tuple[Text, str, str], Measurement]]:
     """Each figure with its name; an arm is named once."""
     rows, arm = [], ""
-    for row in measured:
+    for row in measurements:
         shown, arm = ("" if row.arm == arm else row.arm), row.arm
         rows.append(((Text(shown), row.load, row.role), row))
     return rows
@@ -257,10 +257,10 @@ def _reproductions(console: Console, entries: Sequence[ReproductionVerdict]) -> 
     for entry in entries:
         table = _grid(1)
         table.add_row("-", Text(entry.that))
-        measured = f"measured {spread(entry.ensemble)}" if entry.ensemble else f"not measured: {entry.reason}"
+        said = f"measured {spread(entry.ensemble)}" if entry.ensemble else f"not measured: {entry.reason}"
         for text, style in (
             (f"report {reported(entry.reported, entry.in_words)}", ""),
-            (measured, "bold" if entry.ensemble else "dim"),
+            (said, "bold" if entry.ensemble else "dim"),
             (f"far off: {entry.mark}" if entry.mark else "", "bold yellow"),
             (entry.ratio.text, "dim"),
             (entry.because, "italic"),
