@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """``blklab patch``: measure a series, or the change in a kernel tree, against its base."""
 
+import io
+import os
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 from harness.base.files import write_atomic
 from harness.commands.boots import bench_of, chosen_by, every_scenario, print_dry_run, store_of
 from harness.commands.options import ARMS, DRY_RUN, JOBS, RESULTS, SEEDS, number, tell, words_of
-from harness.commands.parser import Command, flag, option
+from harness.commands.parser import Command, OneOf, flag, option
 from harness.judge.visible import unseen_change
 from harness.limits.entries import load_scenario
+from harness.patch.checks import CHECKS, QUIET, Outcome
 from harness.patch.choice import BuiltChange, CodeChange, choice_lines
-from harness.patch.report import NOT_SEEN, commit_lines, exit_code, reply, summary
+from harness.patch.report import NOT_SEEN, commit_lines, exit_code, reply, summary, verdict_line
 from harness.patch.series import Branch, Patch, branch_folder, read_series
 from harness.patch.sources import PatchText, Sources
 from harness.patch.study import MeasuredSeries, Study, profiled
-from harness.patch.work import change_of, is_range, write_change
+from harness.patch.work import change_of, is_range, range_of, review_range, write_change
 from harness.profile.differential import Differential
 from harness.profile.report import differential_lines
 from harness.report.format import duration, plural
@@ -28,14 +32,20 @@ from harness.report.terminal.scenario import Estimate
 from harness.run.plan import expand
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
+from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS, BlklabError, CannotJudge, Misuse
 from lab.kernels import tree
+from lab.kernels.git import kernel_tree
 from lab.kernels.resolve import demand
 from lab.kernels.tree import DEFAULT, KernelSource, named_source
 from lab.yaml.strict import names, nearest
 
 FOLDER = "patch"
 MOST = 3
+_TRACKING = "B4_TRACKING_FILE"
+
+
+class NothingExecutes(CannotJudge):
+    """No scenario executes what a change touches."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,9 @@ class _Measuring:
 
     @cached_property
     def choice(self) -> _Choice:
-        return _Choice([load_scenario(name) for name in self.scenario], self.every, self.most)
+        named = [load_scenario(name) for name in self.scenario]
+        _demand_arms(self.arms, named)
+        return _Choice(named, self.every, self.most)
 
     @property
     def words(self) -> list[str]:
@@ -94,19 +106,61 @@ def _patch(
     jobs: int,
     results: str | None,
     each: bool,
+    check: str | None,
 ) -> int:
     how = _Measuring(scenario, every, most, no_profile, dry_run, seeds, arms, jobs, results, each)
-    _demand_arms(arms, how.choice.named)
+    if check is None:
+        return _of_words(series, base, how).code
+    # NIPA has applied the patch, b4 passes its mail.
+    mailed = not series and check != "nipa"
+    work = partial(_of_mail, base, how) if mailed else partial(_of_words, series or ["HEAD~1..HEAD"], base, how)
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said) if check == QUIET else nullcontext():
+        outcome = _outcome(work)
+    return CHECKS[check](replace(outcome, details=said.getvalue()))
+
+
+def _outcome(work: Callable[[], Outcome]) -> Outcome:
+    """What ``work`` gives, or why it has none."""
+    try:
+        return work()
+    except NothingExecutes as error:
+        return Outcome(EXIT_PASS, error.message, relevant=False)
+    except (BlklabError, OSError) as error:
+        print(error)
+        code = error.exit_code if isinstance(error, BlklabError) else EXIT_LAB_BROKEN
+        return Outcome(code, str(error).partition("\n")[0])
+
+
+def _of_mail(base: str | None, how: _Measuring) -> Outcome:
+    """The mail on standard input: the commit that has its change where the tree here has one, else applied to HEAD."""
+    mail, top, tracking = Path("-"), kernel_tree(Path.cwd()), os.environ.get(_TRACKING)
+    if base is not None or top is None:
+        return _of_series(read_series(mail), [mail.name], base, how)
+    tracked = review_range(Path(tracking)) if tracking else ""
+    patches = read_series(mail, optional=bool(tracked))
+    known = range_of(top, patches[0], tracked) if len(patches) == 1 else None
+    if known or not patches:
+        return _of_tree(known or tracked, None, how)
+    return _of_series(patches, [mail.name], f"{top}@HEAD", how)
+
+
+def _of_words(series: Sequence[str], base: str | None, how: _Measuring) -> Outcome:
     if not series or (len(series) == 1 and is_range(series[0])):
         return _of_tree(series[0] if series else None, base, how)
-    named = base or DEFAULT
-    spec = demand(named if ":" in named else f"tree:{named}")
-    patches = read_series(*map(Path, series))
-    command = shlex.join(["blklab", "patch", *(Path(path).name for path in series), *words_of(base=base), *how.words])
-    return _measure(patches, spec, named, how, lambda whole, profile: reply(patches, whole, profile, command))
+    return _of_series(None, series, base, how)
 
 
-def _of_tree(change: str | None, base: str | None, how: _Measuring) -> int:
+def _of_series(patches: Sequence[Patch] | None, named: Sequence[str], base: str | None, how: _Measuring) -> Outcome:
+    """The ``patches``, or those that are ``named``, on a base that is no revision of a tree here."""
+    onto = base or DEFAULT
+    spec = demand(onto if ":" in onto else f"tree:{onto}")
+    patches = patches or read_series(*map(Path, named))
+    command = shlex.join(["blklab", "patch", *(Path(path).name for path in named), *words_of(base=base), *how.words])
+    return _measure(patches, spec, onto, how, lambda whole, profile: reply(patches, whole, profile, command))
+
+
+def _of_tree(change: str | None, base: str | None, how: _Measuring) -> Outcome:
     """The change in the kernel tree that this folder is in."""
     own = change_of(Path.cwd(), change, base)
     tell(f"{own.title}, against {own.base[:12]}, in {own.top}")
@@ -124,12 +178,13 @@ def _measure(
     base: str,
     how: _Measuring,
     message: Callable[[MeasuredSeries, Differential | None], str],
-) -> int:
+) -> Outcome:
     """Measure ``patches`` on ``spec``, which the user names ``base``, and print the ``message`` on them."""
     choice, cache = how.choice, Cache.default()
     if how.dry_run:
         sides = range(1, len(patches) + 1) if how.each else (len(patches),)
-        return _dry_run(choice, spec, patches, sides=sides, seeds=how.seeds, arms=how.arms, results=how.results)
+        code = _dry_run(choice, spec, patches, sides=sides, seeds=how.seeds, arms=how.arms, results=how.results)
+        return Outcome(code, "nothing was measured (--dry-run)")
     store = store_of(how.results, FOLDER)
     source = named_source(spec, cache, tell)
     if source is None:
@@ -157,7 +212,7 @@ def _measure(
     write_atomic(path, text.encode())
     print(text, end="")
     tell(f"this text is in {path}")
-    return exit_code(compared)
+    return Outcome(exit_code(compared), verdict_line(whole))
 
 
 def _demand_arms(arms: Sequence[str], named: Sequence[Scenario]) -> None:
@@ -190,7 +245,7 @@ def _scenarios(choice: _Choice, text: Sources) -> list[Scenario]:
 def _demanded(choice: _Choice, change: CodeChange) -> list[Scenario]:
     if scenarios := choice.among(change):
         return scenarios
-    raise CannotJudge(
+    raise NothingExecutes(
         "no scenario executes what the series touches", remedy="--scenario NAME, or --all for all of them"
     )
 
@@ -279,8 +334,9 @@ COMMANDS = {
                 "series",
                 nargs="*",
                 metavar="SERIES",
-                help="mboxes, mails, folders of git format-patch, - (standard input), or a range of commits such as"
-                " HEAD~2..HEAD (default: HEAD and what is not committed in the kernel tree that this folder is in)",
+                help="mboxes, mails, folders of git format-patch, - (standard input), the Message-ID of a thread"
+                " (fetched by b4), or a range of commits such as HEAD~2..HEAD (default: HEAD and what is not committed"
+                " in the kernel tree that this folder is in)",
             ),
             option(
                 "--base",
@@ -305,6 +361,16 @@ COMMANDS = {
                 help=f"at most N chosen scenarios (default: {MOST})",
             ),
             flag("--no-profile", "do not count instructions of what moved"),
+            OneOf(
+                tuple(
+                    option(f"--{check.replace('_', '-')}", action="store_const", const=check, dest="check", help=text)
+                    for check, text in {
+                        "b4": "check the mail on standard input for b4 review: prints its JSON",
+                        "b4_prep": "the same for b4 prep --check and b4 am --check: prints lines",
+                        "nipa": "check HEAD for NIPA: exit 250 where nothing is judged, the verdict to $DESC_FD",
+                    }.items()
+                )
+            ),
             DRY_RUN,
             SEEDS,
             ARMS,

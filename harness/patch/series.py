@@ -15,6 +15,7 @@ from pathlib import Path
 from harness.bisect.repository import Repository
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, Misuse
+from lab.base.process import Finished, run
 from lab.base.reading import LIMIT, real
 from lab.base.units import printable, shortened
 from lab.kernels import mutants
@@ -32,6 +33,8 @@ _FAILED = re.compile(r"error: patch failed: (?P<file>.+):(?P<line>[0-9]+)")
 _ABSENT = re.compile(r"error: (?P<file>\S+): (?:does not exist in index|already exists in index)")
 _CORRUPT = re.compile(r"(?:corrupt patch at|patch fragment without header at) line (?P<line>[0-9]+)")
 _STDIN = Path("-")
+_MESSAGE_ID = re.compile(r"<?(?P<id>[^\s<>/@{}]+@[^\s<>/@{}]+)>?")
+_WITHOUT_B4 = "pipx install b4, or save the mails as a file and name it"
 _MOST, _MOST_MAILS = 500, 10_000
 _WHEN = "1700000000 +0000"
 """A commit of the same content has the same id each time, so earlier runs are found."""
@@ -77,15 +80,16 @@ class Patch:
         return _PREFIX.sub("", self.subject)
 
 
-def read_series(*paths: Path) -> tuple[Patch, ...]:
-    """The patches of files (mbox, mail or diff; ``-`` is standard input) or of a folder's *.patch, *.diff, *.mbox and
-    *.eml, in their order.
+def read_series(*paths: Path, optional: bool = False) -> tuple[Patch, ...]:
+    """The patches of files (mbox, mail or diff; ``-`` is standard input), of a folder's *.patch, *.diff, *.mbox and
+    *.eml, or of the thread of a Message-ID, which b4 fetches, in their order.
 
-    Mails without a diff, such as a cover letter, are left out. Raises Misuse where there is no patch.
+    Mails without a diff, such as a cover letter, are left out. Raises Misuse where there is no patch, unless
+    ``optional``.
     """
     patches = [patch for path in paths for file in _files(path) for patch in _patches(file)]
     named = names("standard input" if path == _STDIN else str(path) for path in paths)
-    if not patches:
+    if not patches and not optional:
         raise Misuse(f"{named} has no patch", remedy="name an mbox, or the folder of git format-patch")
     if len(patches) > _MOST:
         raise Misuse(f"{named} has {len(patches)} patches, more than {_MOST}", remedy="name a part of them")
@@ -112,6 +116,8 @@ def _patches(file: Path) -> Iterator[Patch]:
         file, data = Path("standard input"), sys.stdin.buffer.read(LIMIT + 1)
         if len(data) > LIMIT:
             raise Misuse(f"{file} has more than {LIMIT >> 20} MiB", remedy="name a part of the series")
+    elif not file.exists() and (message_id := _message_id(file)):
+        data = run(["b4", "am", "-o-", message_id], hint=_WITHOUT_B4).stdout
     else:
         data = read_bytes(file, "patch", LIMIT)
     starts = [match.start() for match in _FROM.finditer(data)] or [0]
@@ -123,6 +129,12 @@ def _patches(file: Path) -> Iterator[Patch]:
         if _DIFF.search(patch.text):
             yield patch
         line += data.count(b"\n", start, end)
+
+
+def _message_id(path: Path) -> str:
+    """The Message-ID that was named by itself or in an address of the web; empty for another path."""
+    parts = path.parts if len(path.parts) == 1 or path.parts[:1] in (("http:",), ("https:",)) else ()
+    return next((match["id"] for part in parts if (match := _MESSAGE_ID.fullmatch(part))), "")
 
 
 def _patch(file: Path, line: int, data: bytes) -> Patch:
@@ -176,8 +188,16 @@ class Branch:
         """A commit with the patch on ``onto``. Raises CannotJudge, with the patch's line, when it does not apply."""
         index = {"GIT_INDEX_FILE": str(self.folder / "patch.index")}
         self._repository.git("read-tree", onto, extra=index)
-        words, text = ("apply", "--cached", "--whitespace=nowarn", "-"), patch.text.encode(errors="surrogateescape")
-        done = self._repository.git(*words, extra={**index, "LC_ALL": "C"}, stdin=text, accept=(0, 1, 128))
+        text = patch.text.encode(errors="surrogateescape")
+
+        def apply(*words: str) -> Finished:
+            told = ("apply", "--cached", "--whitespace=nowarn", *words, "-")
+            return self._repository.git(*told, extra={**index, "LC_ALL": "C"}, stdin=text, accept=(0, 1, 128))
+
+        done = apply()
+        if done.returncode and not apply("--check", "--reverse").returncode:
+            what = f"{patch.place(1)}: {patch.title} is already applied in {onto[:12]}"
+            raise CannotJudge(what, remedy="name a base without it")
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip()
             raise CannotJudge(

@@ -4,15 +4,18 @@
 git only reads there: its index is not refreshed, and no object is written.
 """
 
+import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.base.files import write_atomic
+from harness.patch.series import Patch
 from harness.report.format import plural
 from lab.base.digest import digest_bytes
 from lab.base.errors import Misuse
 from lab.base.process import run
+from lab.base.reading import read_regular
 from lab.kernels.git import commit_of, kernel_tree
 from lab.yaml.strict import names
 
@@ -28,6 +31,7 @@ _FORM = (
     "--dst-prefix=b/",
 )
 _SHOWN = 5
+_RECENT = "-100"
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,30 @@ def change_of(folder: Path, named: str | None, against: str | None = None) -> Wo
             f"the change needs files that git does not track: {names(needed)}", remedy=f"git add -N {needed[0]}"
         )
     return WorkChange(top, base, title, diff, untracked[:_SHOWN])
+
+
+def review_range(tracking: Path) -> str:
+    """The range of the commits that ``b4 review`` made of a series, by its tracking file. Raises Misuse."""
+    try:
+        series = json.loads(read_regular(tracking))["series"]
+        return f"{series['first-patch-commit']}~1..b4/review/{series['change-id']}~1"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Misuse(f"{tracking} is no tracking file of b4: {error!r}", remedy="unset B4_TRACKING_FILE") from error
+
+
+def range_of(top: Path, patch: Patch, commits: str = "") -> str | None:
+    """The range of the commit that makes the change of ``patch``, of the range ``commits`` or the last ones of HEAD."""
+    (wanted,) = _patch_ids(top, patch.diff.encode(errors="surrogateescape")) or [("", "")]
+    log = _git(top, "log", "-p", "--no-merges", *_FORM, *([commits] if commits else [_RECENT, "HEAD"]))
+    among = dict(_patch_ids(top, log.encode(errors="surrogateescape")))
+    commit = among.get(wanted[0])
+    return f"{commit}~1..{commit}" if commit else None
+
+
+def _patch_ids(top: Path, text: bytes) -> list[tuple[str, str]]:
+    """What git patch-id prints: the id of each change, and its commit where the text names that."""
+    done = run(["git", "-C", str(top), "patch-id", "--stable"], stdin=text)
+    return [(words[0], words[1]) for line in done.stdout.decode().splitlines() if len(words := line.split()) > 1]
 
 
 def write_change(change: WorkChange, results: Path) -> Path:
