@@ -19,7 +19,7 @@ from harness.judge.verdict import Verdict, verdict_document
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.entries import load_scenario
 from harness.record.grid import load_grid
-from harness.record.judging import explain_run, judge_run, rejudge
+from harness.record.judging import explain_run, judge_run, rejudge, taken_as_written
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.claims import Surroundings
 from harness.report.terminal.printing import console_of
@@ -122,8 +122,12 @@ def _judge(*, run: Path, detail: Detail, json: bool, **files: str | None) -> int
     exports = Exports.of(detail, json, **files)
     rejudged = rejudge(run)
     exports.show(rejudged.run, rejudged.verdict)
-    for line in _other_bounds(rejudged.run.scenario):
+    scenario, taken = rejudged.run.scenario, [*taken_as_written(rejudged.run)]
+    for line in _other_bounds(scenario):
         tell(line)
+    if scenario.name not in find_scenarios():
+        taken.append(f"bounds, as scenarios/ has no {scenario.name}")
+    tell(f"no guest repeats, so only another run can confirm: {'; '.join(taken)}")
     if not rejudged.before:
         tell("this run has no stored verdict")
     elif not rejudged.differences:

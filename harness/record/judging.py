@@ -159,6 +159,20 @@ def _unlike_the_guest(kernel: KernelFacts, record: BootRecord) -> Iterator[tuple
         yield PLAN, f"kernel spec is {kernel.spec}, the guest booted {booted[1]}"
 
 
+def taken_as_written(run: RunFolder) -> Iterator[str]:
+    """Facts of run.json that no guest repeats: a rewrite of all files of a run changes them unseen."""
+    kernel = run.facts.kernel
+    logs = [record.files.get("kmsg", b"").decode(errors="replace") for _, record in run.boots()]
+    booted, packaged = (all(map(pattern.search, logs)) for pattern in (_VERSION, _PACKAGE))
+    held = {
+        f"digest {kernel.digest[:12]}": False,
+        f"release {kernel.release}": booted,
+        f"spec {kernel.spec}": booted and _SERIES.fullmatch(kernel.spec),
+        f"origin {kernel.origin}": packaged and _NAMED.match(kernel.origin),
+    }
+    yield from (f"kernel {fact}" for fact, against_the_log in held.items() if not against_the_log)
+
+
 def _digests(record: BootRecord) -> Iterator[tuple[str, str, str]]:
     """Files that name a digest of what the guest sent: the file, what the results give, and what the file names."""
     if record.digest is not None:

@@ -207,6 +207,7 @@ FEWER = edit("run.json", without_seeds)
 RELEASE = edit("run.json", lambda plan: plan["kernel"].update(release="6.12.1"))
 
 
+ORIGIN = "Debian bookworm, linux-image-6.1.0-18-amd64 6.1.76-1"
 BANNER = b"[    0.000000] Linux version 6.1.0-18-amd64 (gcc-12 (Debian 12.2.0-14)) #1 SMP Debian 6.1.76-1 (x)\n"
 
 
@@ -296,6 +297,39 @@ def test_other_bounds_than_those_of_the_checkout_are_told(
         main(["judge", str(run.path)])
         says = f"{claim.ratio.text}: this run asks for {claim.expect.text}, scenarios/sample.yaml for >= 0.99"
         assert capsys.readouterr().err.count(says) == expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "shipped", "says"),
+    [
+        ({}, True, "kernel digest {digest}"),
+        ({"digest": "0" * 64}, True, "kernel digest 000000000000"),
+        ({}, False, "kernel digest {digest}; bounds, as scenarios/ has no sample"),
+        ({"spec": "path:/x"}, True, "kernel digest {digest}; kernel spec path:/x"),
+        ({"origin": "built from /x"}, True, "kernel digest {digest}; kernel origin built from /x"),
+    ],
+)
+def test_what_a_rewrite_of_every_file_changes_unseen_is_told(
+    changed: dict[str, str],
+    *,
+    shipped: bool,
+    says: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The guest's log has the release, the package and its version; no file of a guest has the digest of its kernel."""
+    run = finished(tmp_path, GREEN, {"kmsg": BANNER})
+    recomputed(run, **{"spec": "debian:6.1", "origin": ORIGIN, **changed})
+    for folder in (run.path / "boots").iterdir() if "digest" in changed else ():
+        record = load_boot(folder)
+        assert record is not None
+        save_boot(replace(record, fingerprint={**record.fingerprint, "kernel": changed["digest"]}))
+    monkeypatch.setattr(verdict, "find_scenarios", lambda: {run.scenario.name: tmp_path} if shipped else {})
+    monkeypatch.setattr(verdict, "load_scenario", lambda name: run.scenario)
+    assert main(["judge", str(run.path)]) == 0
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if "only another run can confirm" in line)
+    assert line.partition("confirm: ")[2] == says.format(digest=run.facts.kernel.digest[:12])
 
 
 def test_more_idle_time_than_passed_cannot_be_judged(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.cli import main
 from harness.commands.explain import _functions
 from harness.figures.read import figures_of
 from harness.limits.bottleneck import Bottleneck
@@ -20,7 +21,7 @@ from harness.profile.model import BLIND, Code
 from harness.record.store import RunFolder
 from harness.scenario.registry import PER_IO
 from lab.base.cache import Cache
-from lab.base.errors import CannotJudge, LabBroken, Misuse
+from lab.base.errors import EXIT_MISUSE, CannotJudge, LabBroken, Misuse
 from lab.native import elf, programs
 from lab.symbols import Symbol, Symbols
 from tests.unit.analysis_samples import SOLO, TOGETHER, null_topology
@@ -185,3 +186,16 @@ def test_a_load_that_the_cpu_limits_has_its_functions_listed(lab: Lab) -> None:
         "get_io_u [fio] 50, submit 40, run_queue 30, entry 10, queue_rq [null_blk] 9",
         BLIND,
     ]
+
+
+@pytest.mark.parametrize("command", ["profile", "sharing"])
+def test_a_seed_that_a_run_does_not_have_is_what_is_wrong(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The remedies were to give the guest several CPUs, and to name the cell."""
+    run = run_of(tmp_path, [94.0, 93.0])
+    for cell in ([], ["none.together"]):
+        assert main([command, str(run.path), *cell, "--seed", "99"]) == EXIT_MISUSE
+        error = capsys.readouterr().err
+        assert f"--seed 99: {run.path.name} has the seeds 1, 2" in error
+        assert "remedy: name one of them" in error
