@@ -13,7 +13,6 @@ from harness.commands.boots import (
     bench_of,
     chosen_by,
     distinct,
-    every_scenario,
     kernel_of,
     kernels_of,
     print_dry_run,
@@ -44,6 +43,7 @@ from harness.grid.lines import METRICS, GridRow
 from harness.grid.measure import MatrixPlan, Sweeper, cells_of, merge, parts, read_shard, run_matrix
 from harness.grid.page import of_rows, set_page
 from harness.grid.timeline import STEP, text, timeline
+from harness.limits.entries import load_scenario
 from harness.patch.choice import choice_lines
 from harness.patch.sources import Sources
 from harness.record.grid import GridFolder
@@ -136,12 +136,12 @@ def _changed(tree: Path, changed: str) -> tuple[Scenario, ...]:
     if not is_repository(tree):
         raise Misuse(f"{tree} is no git repository", remedy="--tree DIR, a clone of the kernel's history")
     commits = [commit_of(tree, revision) for revision in (old, new)]
-    choice = chosen_by(Sources(tree, *commits), every_scenario())
+    choice = chosen_by(Sources(tree, *commits))
     for line in choice_lines(choice, len(choice.candidates)):
         tell(line)
     if not choice.candidates:
         raise CannotJudge(f"no scenario executes what {changed} touches", remedy="name scenarios")
-    return tuple(candidate.scenario for candidate in choice.candidates)
+    return tuple(load_scenario(candidate.scenario.name) for candidate in choice.candidates)
 
 
 def _print(folder: GridFolder) -> int:

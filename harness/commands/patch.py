@@ -58,10 +58,12 @@ class _Choice:
 
     def among(self, change: CodeChange) -> list[Scenario]:
         """Prints how they are chosen; empty where no scenario executes the change."""
-        known = every_scenario()
-        choice = chosen_by(change, known)
-        print("\n".join(choice_lines(choice, len(known) if self.every else self.most)))
-        return known if self.every else [candidate.scenario for candidate in choice.candidates[: self.most]]
+        choice = chosen_by(change)
+        most = len(choice.candidates) if self.every else self.most
+        print("\n".join(choice_lines(choice, most)))
+        if self.every:
+            return every_scenario()
+        return [load_scenario(candidate.scenario.name) for candidate in choice.candidates[:most]]
 
 
 @dataclass(frozen=True)
@@ -236,10 +238,10 @@ def _scenarios(choice: _Choice, text: Sources) -> list[Scenario]:
     """The scenarios to measure, none where only a build of both sides tells what code differs. Raises CannotJudge."""
     if text.touched().certain:
         return _demanded(choice, text)
-    every = every_scenario()
-    print("\n".join(choice_lines(chosen_by(text, every), len(every))))
+    likely = chosen_by(text)
+    print("\n".join(choice_lines(likely, len(likely.candidates))))
     tell("headers, macros or data differ: both sides are built, and compared function by function")
-    return every if choice.every else []
+    return every_scenario() if choice.every else []
 
 
 def _demanded(choice: _Choice, change: CodeChange) -> list[Scenario]:

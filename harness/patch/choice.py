@@ -4,10 +4,11 @@
 Which load executes which functions of the kernel is kept in scenarios/executed.json: a line for each set of loads, with
 the functions that exactly these execute.
 
-Among them those come first whose words are those of the change: the scenario's file, and what its mutants change. The
-measure is that of text search: the cosine of word counts, logarithmic and weighted by how few scenarios have the
-word (tf-idf, Salton and Buckley 1988). ``tests/vm/test_choice_real.py`` scores it on mutants whose
-scenario is known.
+Among them those come first whose words are those of the change: the subject and the changed lines against the
+scenario's file. The measure is that of text search: the cosine of word counts, logarithmic and weighted by how few
+scenarios have the word (tf-idf, Salton and Buckley 1988). A scenario that detects a mutant of a changed function counts
+twice, one that was not seen to execute the change counts half. ``tests/vm/test_choice_real.py`` scores it on
+mutants whose scenario is known.
 """
 
 import re
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.base.files import read_json
-from harness.patch.sources import Executed, Function, Touched
+from harness.patch.sources import Executed, Function, PatchText, Touched
 from harness.report.format import plural
 from harness.run.plan import guest_job
 from harness.scenario.model import Arm, Scenario
@@ -143,13 +144,12 @@ class BuiltChange:
         return self.text.users(name, file)
 
 
-_HUNK_FUNCTION = re.compile(r"^@@ [^@]*@@ .*?(\w+)\(", re.MULTILINE)
 _SHOWN = 6
 
 
 @dataclass(frozen=True)
 class ChosenScenario:
-    """A scenario of which ``loads`` execute ``functions``; ``mutants`` are its controls that break one of them.
+    """A scenario of which ``loads`` execute ``functions``; it detects ``mutants``, each of which changes one of them.
 
     ``relevance``: how much its words are those of the change. ``modules``: it loads these, of which no function was
     observed that is touched.
@@ -250,15 +250,14 @@ def choose(
     never = {each.name for each in scenarios} - {scenario_of(load) for load in coverage.loads}
     of_change = observed.loading({observed.module(file) for _, file in wanted})
     loading = {**loading, **{name: modules for name, modules in of_change.items() if name in never}}
-    patches = {name: "".join(each.patch.read_text() for each in versions) for name, versions in mutants.items()}
-    relevance = relevances(change.words(), scenarios, patches)
-    names = {name for name, _ in wanted}
+    relevance = relevances(change.words(), scenarios)
+    broken = [each for versions in mutants.values() for each in versions if _functions(each.patch) & wanted]
     candidates = [
         ChosenScenario(
             each,
             frozenset().union(*loads.get(each.name, ())),
             len(loads.get(each.name, ())),
-            _broken(each, patches, names),
+            _detected(each, broken),
             relevance[each.name],
             () if each.name in loads else tuple(sorted(loading[each.name])),
         )
@@ -275,17 +274,19 @@ def choose(
     )
 
 
-def _broken(scenario: Scenario, patches: Mapping[str, str], functions: Collection[str]) -> tuple[str, ...]:
-    """The mutants of the scenario's controls that change one of the functions."""
-    named = sorted({control.mutant for control in scenario.controls if control.mutant})
-    return tuple(
-        name for name in named if not frozenset(_HUNK_FUNCTION.findall(patches.get(name, ""))).isdisjoint(functions)
-    )
+def _functions(patch: Path) -> frozenset[Function]:
+    return PatchText((patch.read_text(),)).touched().functions
+
+
+def _detected(scenario: Scenario, mutants: Sequence[Mutation]) -> tuple[str, ...]:
+    """The mutants that a control of the scenario names, or that name the scenario."""
+    own = {control.mutant for control in scenario.controls}
+    return tuple(sorted({each.name for each in mutants if each.name in own or scenario.name in each.scenarios}))
 
 
 def _rank(each: ChosenScenario) -> tuple[float, int, str]:
-    """A scenario that is known to detect a defect there counts twice."""
-    return -each.relevance * (2 if each.mutants else 1), len(each.scenario.arms), each.scenario.name
+    weight = (2.0 if each.mutants else 1.0) * (0.5 if each.modules else 1.0)
+    return -each.relevance * weight, len(each.scenario.arms), each.scenario.name
 
 
 def choice_lines(choice: ScenarioChoice, most: int) -> Iterator[str]:
@@ -320,18 +321,13 @@ def _listed(names: Sequence[str], most: int = _SHOWN) -> str:
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def relevances(change: str, scenarios: Sequence[Scenario], patches: Mapping[str, str]) -> Mapping[str, float]:
-    """For each scenario by name a figure from 0: the words of ``change`` in it. ``patches`` are those of mutants."""
-    texts = {each.name: _counts(each.path.read_text(), *_of_mutants(each, patches)) for each in scenarios}
+def relevances(change: str, scenarios: Sequence[Scenario]) -> Mapping[str, float]:
+    """For each scenario by name a figure from 0: the words of ``change`` in it."""
+    texts = {each.name: _counts(each.path.read_text()) for each in scenarios}
     among = Counter(word for words in texts.values() for word in words)
     rarity = {word: log((len(texts) + 1) / count) for word, count in among.items()}
     asked = _counts(*_changed(change), *_SUBJECT.findall(change) * _SUBJECTS)
     return {name: _cosine(asked, words, rarity) for name, words in texts.items()}
-
-
-def _of_mutants(scenario: Scenario, patches: Mapping[str, str]) -> list[str]:
-    names = sorted({control.mutant for control in scenario.controls if control.mutant})
-    return [line for name in names for line in _changed(patches.get(name, ""))]
 
 
 def _changed(patch: str) -> list[str]:

@@ -19,6 +19,7 @@ from harness.patch.study import Effect, MeasuredSeries, Outcomes, SeriesFinding,
 from harness.record.store import RunFolder
 from harness.run.bench import Bench
 from harness.run.plan import Request
+from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from lab.base.units import silent
@@ -345,8 +346,17 @@ def test_a_dry_run_of_a_tree_and_of_a_source_that_is_not_here(
     base = git(tree, "rev-parse", "HEAD")
     path = series_of(tmp_path, patched(tree, "block/tags.c", "depth = 0", "depth = 1"))
     words = ["patch", str(path), "--seeds", "1", "--dry-run", "--results", str(tmp_path / "results"), "--base"]
+    judged: list[str] = []
+
+    def implied(scenario: Scenario) -> tuple[()]:
+        judged.append(scenario.name)
+        return ()
+
+    monkeypatch.setattr("harness.limits.entries.implied", implied)
     assert main([*words, f"{tree}@{base}"]) == EXIT_PASS
-    said = capsys.readouterr().out
+    assert judged == ["fair-tags"], "what a claim implies is looked at where it is measured, as it takes long"
+    said, progress = capsys.readouterr()
+    assert progress.startswith("blklab: looking for the scenarios that execute the change\n")
     assert "touches 1 function: blk_timeout\n" in said and "fair-tags: 1 load executes blk_timeout" in said
     assert "fetch  nothing\nbuild  2 kernels, unless they are in the cache: unknown, unknown\n" in said
     boots = len(load_scenario("fair-tags").arms)

@@ -219,17 +219,51 @@ def test_what_no_load_executes_is_said(tree: Path) -> None:
     assert "no observed load executes: blk_timeout" in choice_lines(complete, 1)
 
 
-def test_a_scenario_with_a_control_that_breaks_the_function_comes_first(tree: Path) -> None:
-    (tree / "block/mq.c").write_text(HEADER.replace("may_queue", "hctx_may_queue").replace("static inline ", ""))
+@pytest.mark.parametrize(("file", "mutants"), [("block/blk-mq.h", ("no-fair-tags",)), ("block/mq.c", ())])
+def test_a_scenario_with_a_control_that_breaks_the_function_comes_first(
+    tree: Path, file: str, mutants: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mutant changes hctx_may_queue of block/blk-mq.h; a function of that name elsewhere is another one."""
+    monkeypatch.setattr("harness.patch.choice.relevances", lambda *_: {"waiters": 1.5, "fair-tags": 1.0})
+    (tree / file).write_text(HEADER.replace("may_queue", "hctx_may_queue").replace("static inline ", ""))
     commit(tree, "before")
-    patched(tree, "block/mq.c", "depth < TAGS", "depth <= TAGS")
+    patched(tree, file, "depth < TAGS", "depth <= TAGS")
     loads = {f"{name}.arm.load": frozenset({"hctx_may_queue"}) for name in ("waiters", "fair-tags")}
     choice = chosen(tree, Coverage("6.12", {}, loads), ("waiters", "fair-tags"))
-    assert [(one.scenario.name, one.mutants) for one in choice.candidates] == [
-        ("fair-tags", ("no-fair-tags",)),
-        ("waiters", ()),
-    ]
-    assert "not measured, though they execute them too: waiters (--all)" in "\n".join(choice_lines(choice, 1))
+    expected = [("fair-tags", mutants), ("waiters", ())]
+    got = [(each.scenario.name, each.mutants) for each in choice.candidates]
+    assert got == (expected if mutants else expected[::-1])
+    assert f"not measured, though they execute them too: {got[1][0]} (--all)" in "\n".join(choice_lines(choice, 1))
+
+
+def test_a_scenario_that_a_mutant_of_the_function_names_comes_first(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``Scenarios: mirror-reads`` in raid1-first-disk.patch: its claims fail there, and no control names the mutant."""
+    monkeypatch.setattr("harness.patch.choice.relevances", lambda *_: {"verified-data": 1.5, "mirror-reads": 1.0})
+    (tree / "drivers/md").mkdir(parents=True)
+    (tree / "drivers/md/raid1.c").write_text(HEADER.replace("may_queue", "choose_best_rdev"))
+    commit(tree, "before")
+    patched(tree, "drivers/md/raid1.c", "depth < TAGS", "depth <= TAGS")
+    names = ("verified-data", "mirror-reads")
+    coverage = Coverage("6.12", {}, {f"{name}.arm.load": frozenset({"choose_best_rdev"}) for name in names})
+    found = [(each.scenario.name, each.mutants) for each in chosen(tree, coverage, names).candidates]
+    assert found == [("mirror-reads", ("raid1-first-disk",)), ("verified-data", ())]
+
+
+def test_a_scenario_that_only_loads_the_module_counts_half(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tree / "drivers/md").mkdir(parents=True)
+    (tree / "drivers/md/raid1.c").write_text(HEADER.replace("may_queue", "raid1_add"))
+    commit(tree, "before")
+    patched(tree, "drivers/md/raid1.c", "depth < TAGS", "depth <= TAGS")
+    names = ("md-locks", "mirror-reads")
+    coverage = Coverage("6.12", {}, {"mirror-reads.plain.random": frozenset({"raid1_add"})})
+    for relevance, first in ((1.9, "mirror-reads"), (2.1, "md-locks")):
+        words = {"md-locks": relevance, "mirror-reads": 1.0}
+        monkeypatch.setattr("harness.patch.choice.relevances", lambda *_, words=words: words)
+        candidates = chosen(tree, coverage, names).candidates
+        assert candidates[0].scenario.name == first
+        assert {each.scenario.name: each.modules for each in candidates} == {"md-locks": ("raid1",), "mirror-reads": ()}
 
 
 def test_the_shipped_list_is_of_known_scenarios_and_knows_the_block_layer() -> None:
