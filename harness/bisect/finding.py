@@ -74,7 +74,7 @@ class Finding:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        return tuple(_warnings(self.culprit)) if self.culprit else ()
+        return tuple(warnings_of(self.culprit)) if self.culprit else ()
 
     @property
     def verified(self) -> bool:
@@ -99,7 +99,7 @@ _MODELS = {
 _NO_CODE = ("Documentation/", "MAINTAINERS", "CREDITS", ".mailmap", "LICENSES/")
 
 
-def _warnings(commit: Commit) -> Iterator[str]:
+def warnings_of(commit: Commit) -> Iterator[str]:
     if len(commit.parents) > 1:
         yield "it is a merge: its parents pass, so the merge itself is wrong, or one side was skipped"
     if commit.files and all(name.startswith(_NO_CODE) or name.endswith((".rst", ".txt")) for name in commit.files):

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +26,7 @@ from lab.base.errors import CannotJudge, LabBroken
 from lab.base.units import Tell
 from lab.kernels import build, kconfig, tree
 from lab.kernels.model import Kernel
+from lab.session import Lab
 
 SCHEMA = 1
 STATE = "bisect.json"
@@ -267,6 +268,19 @@ _MAKES_BOOTS = Path(build.__file__).parents[1]
 """The package whose files may change what a guest does."""
 
 
+def setting_of(lab: Lab, scenario: Scenario, seeds: int | None, arms: Sequence[str] = ()) -> str:
+    """The digest of everything but the kernel that the figures of a scenario depend on."""
+    qemus = [lab.qemu.version_text, lab.qemu.package, lab.qemu.digest, lab.steady.digest]
+    own = [scenario.digest, seeds, list(arms)]
+    return digest_bytes(canonical([own, qemus, _made_by(), lab.payload.digest, build.toolchain().identity]))
+
+
+@cache
+def _made_by() -> tuple[list[tuple[str, str]], list[str]]:
+    files = sorted(path for path in _MAKES_BOOTS.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return [(path.name, digest_file(path)) for path in files], [path.read_text() for path in kconfig.fragments()]
+
+
 @dataclass
 class KernelOracle:
     """Measures commits of the repository ``clone``, whose kernel specification is ``spec`` (``tree:PATH``).
@@ -286,13 +300,7 @@ class KernelOracle:
 
     @cached_property
     def setting(self) -> str:
-        lab, qemu = self.bench.lab, self.bench.lab.qemu
-        files = sorted(path for path in _MAKES_BOOTS.rglob("*") if path.is_file() and path.suffix != ".pyc")
-        made_by = [(path.name, digest_file(path)) for path in files]
-        fragments = [path.read_text() for path in kconfig.fragments()]
-        own = [self.scenario.digest, self.seeds, list(self.arms)]
-        qemus = [qemu.version_text, qemu.package, qemu.digest, lab.steady.digest]
-        return digest_bytes(canonical([own, qemus, made_by, lab.payload.digest, fragments, build.toolchain().identity]))
+        return setting_of(self.bench.lab, self.scenario, self.seeds, self.arms)
 
     def kernel(self, commit: str) -> Kernel:
         """Raises CannotJudge if the commit does not build."""

@@ -63,9 +63,25 @@ class Repository:
         """The commit ``rev`` of the user's repository. Raises Misuse."""
         return commit_of(self.source, rev)
 
+    def has(self, commit: str) -> bool:
+        return not self.git("cat-file", "-e", f"{commit}^{{commit}}", accept=(0, 1, 128)).returncode
+
+    def merge_base(self, one: str, other: str) -> str:
+        """Empty without a common ancestor."""
+        return self.text("merge-base", one, other, accept=(0, 1)).strip()
+
+    def dropped(self, before: str, now: str) -> tuple[str, ...]:
+        """Commits of ``before`` that ``now`` has neither as they were nor as a commit of the same patch."""
+        listing = self.text("cherry", now, before).splitlines()
+        return tuple(sha for mark, sha in map(str.split, listing) if mark == "+")
+
+    def contains(self, commit: str, ancestor: str) -> bool:
+        """Whether ``ancestor`` is the commit or one before it."""
+        return not self.git("merge-base", "--is-ancestor", ancestor, commit, accept=(0, 1)).returncode
+
     def demand_line(self, good: str, bad: str) -> None:
         """Raises Misuse if ``bad`` does not contain ``good``."""
-        if self.git("merge-base", "--is-ancestor", good, bad, accept=(0, 1)).returncode:
+        if not self.contains(bad, good):
             raise Misuse(f"{good[:12]} is no ancestor of {bad[:12]}", remedy="GOOD must be a commit that BAD contains")
 
     def commit(self, sha: str) -> Commit:

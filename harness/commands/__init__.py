@@ -45,6 +45,7 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
         CommandWord("timeline", "run a scenario on successive kernels and find the changes"),
         CommandWord("bisect", "find the release or the commit that makes a claim fail"),
         CommandWord("patch", "measure the change in a kernel tree, or a series, against its base"),
+        CommandWord("track", "measure what changed since the last head of a tree, and name the commit"),
         CommandWord("shell", "open a shell in a guest with a topology's controllers"),
     ),
     "understand": (
@@ -79,6 +80,8 @@ def load(name: str) -> "Command":
             from harness.commands.bisect import COMMANDS
         case "patch":
             from harness.commands.patch import COMMANDS
+        case "track":
+            from harness.commands.track import COMMANDS
         case "judge" | "report":
             from harness.commands.verdict import COMMANDS
         case "explain" | "profile" | "sharing":

@@ -40,7 +40,7 @@ def make_history(
 
     With ``removed`` all commits before the culprit have the patch, and the culprit removes it.
     """
-    git = _Git(folder)
+    git = Git(folder)
     git.run("init", "--quiet", "--bare", "--initial-branch=main")
     (folder / "objects" / "info" / "alternates").write_text(f"{objects}\n")
     git.run("read-tree", tree)
@@ -66,7 +66,7 @@ def make_history(
     return History(folder, tuple(commits), culprit)
 
 
-class _Git:
+class Git:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(parents=True)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab track``: measure what changed since the last head of a tree, and name the commit that changed it."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from harness.base.files import writing
+from harness.bisect.repository import Repository, demand_repository
+from harness.commands.boots import bench_of, chosen_by, distinct, store_of
+from harness.commands.options import JOBS, RESULTS, SEEDS, SOME_SCENARIOS, tell
+from harness.commands.parser import Command, option
+from harness.grid.measure import boots_of
+from harness.patch.sources import Sources
+from harness.profile.cells import ProfiledCell, profiles_of_runs
+from harness.profile.differential import differential
+from harness.profile.report import differential_lines
+from harness.record.index import indexed_runs
+from harness.report.terminal.scenario import Estimate
+from harness.scenario.load import find_scenarios
+from harness.scenario.model import Scenario
+from harness.track.choice import Reach
+from harness.track.night import Tracker
+from harness.track.runs import CommitRuns
+from harness.track.state import Folder, Move, Night, Track, Trend
+from harness.track.text import alarm_lines, night_lines
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
+from lab.base.reading import real
+
+FOLDER, RUNS, CLONE = "track", "runs", "clone.git"
+BUDGET = "3h"
+_UNITS = {"h": 3600, "min": 60, "s": 1}
+_MOVED = 0.007
+"""Share by which layout moves the instructions of a function (docs/results/thresholds.md)."""
+
+
+def budget(text: str) -> float:
+    """An argparse type: ``3h``, ``90min`` or ``600s``, in seconds."""
+    match = re.fullmatch(r"([0-9]{1,6})(h|min|s)", text)
+    if match is None or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"expected a time such as 3h or 90min, got {text!r}")
+    return float(int(match[1]) * _UNITS[match[2]])
+
+
+def _track(
+    *,
+    scenarios: Sequence[str],
+    tree: Path | None,
+    ref: str,
+    budget: float,
+    seeds: int | None,
+    accept: str | None,
+    commit: str | None,
+    reason: str | None,
+    jobs: int,
+    results: str | None,
+) -> int:
+    if tree is None:
+        raise Misuse("track needs a tree", remedy="blklab track --tree DIR --ref master")
+    tree = real(tree)
+    demand_repository(tree)
+    path = store_of(results, FOLDER).root
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+    folder = Folder(path)
+    with folder.held():
+        folder.load()
+        repository = Repository(tree, path / CLONE)
+        if accept:
+            return _accept(folder, accept, repository.resolve(commit or ""), reason or "")
+        head = repository.resolve(ref)
+        chosen = _scenarios(scenarios)
+        bench = bench_of(results, jobs, folder=f"{FOLDER}/{RUNS}")
+        runs = CommitRuns(folder, bench, repository.folder, f"tree:{tree}", chosen, tell, seeds)
+        return _report(folder, _tracker(repository, runs, ref, budget).night(head))
+
+
+def _scenarios(named: Sequence[str]) -> dict[str, Scenario]:
+    chosen = {name: scenario for name, (_, scenario) in distinct(named or find_scenarios()).items()}
+    if loud := [name for name, scenario in chosen.items() if not scenario.timing.exact]:
+        raise Misuse(f"{loud[0]} is of the wall clock", remedy="track takes scenarios whose figures repeat exactly")
+    return chosen
+
+
+def _tracker(repository: Repository, runs: CommitRuns, ref: str, seconds: float) -> Tracker:
+    known, lanes = indexed_runs(runs.bench.store.root), runs.bench.turns.lanes.at_once
+
+    @cache
+    def reach(before: str, after: str) -> Reach:
+        return Reach.of(chosen_by(Sources(repository.folder, before, after), [*runs.scenarios.values()]))
+
+    def cost(scenario: Scenario) -> float:
+        estimate = Estimate(scenario, "", boots_of(scenario, runs.seeds))
+        return (estimate.seconds(known) or estimate.modelled) / lanes
+
+    return Tracker(runs.folder, repository, runs, ref, seconds, tell, reach, cost, _Profiler(runs).functions)
+
+
+@dataclass(frozen=True)
+class _Profiler:
+    runs: CommitRuns
+
+    def functions(self, before: str, after: str, move: Move) -> tuple[Sequence[str], Sequence[str]] | None:
+        """Those whose instructions for each I/O differ by more than layout moves, by how much, and a line each."""
+        arm, load = move.name.split(".")[:2]
+        cell = ProfiledCell(arm, load)
+        try:
+            folders = [self.runs.seen(sha, move.scenario).run for sha in (before, after)]
+            kernels = [self.runs.kernel(sha) for sha in (before, after)]
+            both = differential(*profiles_of_runs(self.runs.bench.lab, folders, cell, kernels, tell))
+        except CannotJudge as error:
+            tell(f"no profile of {move.title}: {error.message}")
+            return None
+        large = [each for each in both.changes if abs(each.delta) > _MOVED * each.before.instructions]
+        least = abs(large[0].delta) / 10 if large else 0
+        names = [each.function.name for each in large if abs(each.delta) >= least]
+        return names, differential_lines(both)
+
+
+def _accept(folder: Folder, figure: str, commit: str, reason: str) -> int:
+    closed = folder.accept(figure, commit, reason)
+    for alarm in closed:
+        print(f"alarm {alarm.number} is closed: {alarm.closed}")
+    print(f"accepted: {figure} as of {commit[:12]}: {reason}")
+    return EXIT_PASS
+
+
+def _report(folder: Folder, night: Night) -> int:
+    track = folder.track
+    print("\n".join(night_lines(track, night)))
+    alarms = track.of_night(night)
+    for alarm in alarms:
+        print("\n".join(["", *alarm_lines(alarm)]))
+    return exit_code(track, night)
+
+
+def exit_code(track: Track, night: Night) -> int:
+    alarms = [alarm for alarm in track.of_night(night) if not alarm.closed]
+    if any(alarm.trend is Trend.WORSE and alarm.verified for alarm in alarms):
+        return EXIT_FAIL
+    return EXIT_PASS if all(alarm.verified for alarm in alarms) else EXIT_CANNOT_JUDGE
+
+
+COMMANDS = {
+    "track": Command(
+        _track,
+        (
+            SOME_SCENARIOS,
+            option("--tree", type=Path, metavar="DIR", help="a git repository of the kernel"),
+            option("--ref", default="HEAD", metavar="REV", help="the branch to follow (default: HEAD)"),
+            option(
+                "--budget",
+                type=budget,
+                default=BUDGET,
+                metavar="TIME",
+                help=f"for measuring the head: 3h, 90min; searches come on top (default: {BUDGET})",
+            ),
+            option(
+                "--accept",
+                metavar="FIGURE",
+                help="SCENARIO.ARM.LOAD.ROLE.METRIC, SCENARIO.CLAIM or SCENARIO of an alarm: its change is intended",
+            ),
+            option("--commit", metavar="REV", help="the commit that changed it"),
+            option("--reason", metavar="TEXT", help="why it is intended"),
+            SEEDS,
+            JOBS,
+            RESULTS,
+        ),
+        "Exit status: 0 nothing became worse, 1 a verified commit made something worse, 125 something is not decided.",
+        needs={"accept": ("commit",), "commit": ("accept",), "reason": ("accept",)},
+        alone={"accept": ("scenarios", "seeds", "jobs")},
+    )
+}

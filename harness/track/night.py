@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A night: from the new head of a tree to its alarms.
+
+A scenario is compared with its own last record, so that one which the budget left out is not lost. A killed night goes
+on with the head and the scenarios that it began with; what it found is stored in one step at its end.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
+
+from harness.bisect.finding import warnings_of
+from harness.bisect.repository import Repository
+from harness.report.format import plural
+from harness.scenario.model import Scenario
+from harness.track.choice import Reach, due
+from harness.track.moves import BUILDS, Seen, costs, moves, trend_of
+from harness.track.runs import CommitRuns
+from harness.track.search import Found, RangeSearch, verify
+from harness.track.state import Alarm, Base, Folder, Kind, Move, Night, Track, Trend, now
+from lab.base.errors import CannotJudge
+from lab.base.units import Tell
+
+Profile = Callable[[str, str, Move], tuple[Sequence[str], Sequence[str]] | None]
+"""Of the load of a move on two commits the functions whose instruction counts differ, and a line each; or None."""
+_NOT_BUILT = Move("", Kind.BUILD, "the kernel", BUILDS, "", Trend.WORSE)
+
+
+@dataclass
+class Tracker:
+    """Carries out nights of ``line``, a ref of ``repository``, with ``budget`` seconds for measuring a head.
+
+    ``reach`` says what scenarios execute of the change between two commits, ``seconds`` what one takes.
+    """
+
+    folder: Folder
+    repository: Repository
+    runs: CommitRuns
+    line: str
+    budget: float
+    tell: Tell
+    reach: Callable[[str, str], Reach]
+    seconds: Callable[[Scenario], float]
+    profile: Profile
+
+    def night(self, head: str) -> Night:
+        """Carry out one, or what is left of a killed one. Raises LabBroken."""
+        began, built, booted = monotonic(), self.runs.built, self.runs.booted
+        before = self._track.last_night(self.line)
+        night = before if before and not before.ended else self._planned(head, before)
+        self.folder.save(self._track.with_night(night))
+        about = f"{plural(len(night.chosen), 'scenario')}, {len(night.left)} left out"
+        self.tell(f"night {night.number}: {night.last[:12] or 'nothing'} -> {night.head[:12]}, {about}")
+        search, notes = RangeSearch(self.repository, self.runs, self.tell), list(night.notes)
+        tip, between = night.head, list[tuple[Move, str, str]]()
+        if unbuilt := self.runs.builds(night.head):
+            tip = self._last_built(night, unbuilt, search)
+            notes.append(f"{night.head[:12]} does not build; measured is {tip[:12] or 'nothing'}")
+        seen = {name: self.runs.seen(tip, name) for name in night.chosen if tip}
+        for name, each in seen.items():
+            between += self._moved(name, tip, each, notes)
+        alarms, calm = self._alarms(night, search.run(between), tip)
+        spent = {"builds": self.runs.built - built, "boots": self.runs.booted - booted}
+        night = replace(
+            night,
+            **{what: getattr(night, what) + count for what, count in spent.items()},
+            ended=now(),
+            seconds=night.seconds + monotonic() - began,
+            commits=len(self._suspects(night)),
+            calm=tuple(calm),
+            notes=tuple(notes),
+            status={name: str(each.verdict.status) for name, each in seen.items()},
+        )
+        self._close(night, tip, seen, alarms)
+        return night
+
+    @property
+    def _track(self) -> Track:
+        return self.folder.track
+
+    def _suspects(self, night: Night) -> Sequence[str]:
+        known = night.last and self.repository.has(night.last)
+        return self.repository.suspects([night.last], night.head) if known else ()
+
+    def _planned(self, head: str, before: Night | None) -> Night:
+        last, bases = before.head if before else "", self._track.bases.get(self.line, {})
+        known = {base.commit for base in bases.values() if base.commit != head and self.repository.has(base.commit)}
+        reached = {commit: self.reach(commit, head) for commit in sorted(known)}
+        chosen, left = due(self.runs.scenarios.values(), bases, head, reached, (self.budget, self.seconds))
+        gone, notes = tuple[str, ...](), list[str]()
+        if last and not self.repository.has(last):
+            notes.append(f"the tree lacks {last[:12]}, the head of the night before: what moved since is not searched")
+        elif last and not self.repository.contains(head, last):
+            gone = self.repository.dropped(last, head)
+            notes.append(f"{self.line} was rewritten: {plural(len(gone), 'commit')} of the last head disappeared")
+        number = max((night.number for night in self._track.nights), default=0) + 1
+        return Night(number, self.line, last, head, now(), chosen=chosen, left=left, gone=gone, notes=tuple(notes))
+
+    def _last_built(self, night: Night, why: str, search: RangeSearch) -> str:
+        """The parent of the commit that broke the build; empty where that is not known."""
+        bases = sorted(self._track.bases.get(self.line, {}).values(), key=lambda base: base.night)
+        last = bases[-1].commit if bases and self.repository.has(bases[-1].commit) else ""
+        good = self.repository.merge_base(last, night.head) if last else ""
+        for each in search.run([(replace(_NOT_BUILT, after=why), good, night.head)] if good else []):
+            if each.culprit:
+                return self.repository.commit(each.culprit).parents[0]
+        return ""
+
+    def _moved(self, name: str, tip: str, seen: Seen, notes: list[str]) -> Iterator[tuple[Move, str, str]]:
+        """What moved since the scenario's last record, each with the ends of its search."""
+        base = self._track.bases.get(self.line, {}).get(name)
+        if base is None or base.commit == tip:
+            return
+        if not self.repository.has(base.commit):
+            yield from ((move, "", tip) for move in moves(self.runs.read(base.run), seen))
+            return
+        try:
+            good, before = base.commit, self.runs.seen(base.commit, name)
+        except CannotJudge as error:
+            notes.append(f"{name} cannot be compared with {base.commit[:12]}: {error.message}")
+            return
+        found = moves(before, seen)
+        if found and not self.repository.contains(tip, good):
+            good = self.repository.merge_base(good, tip)
+            fork = self.runs.seen(good, name) if good else before
+            kept = moves(fork, seen)
+            lost = [move for move in found if move.key not in {other.key for other in kept}]
+            if lost:
+                many = plural(len(lost), "figure")
+                notes.append(f"{many} of {name} moved with what disappeared: {lost[0].name} {lost[0].arrow}")
+            found = kept
+        yield from ((move, good, tip) for move in found)
+
+    def _alarms(self, night: Night, found: Sequence[Found], tip: str) -> tuple[list[Alarm], list[str]]:
+        """An alarm for each cause that has none yet, and what moved with layout alone."""
+        known = {(alarm.culprit, move.key) for alarm in self._track.open for move in alarm.moves}
+        causes: dict[tuple[str, tuple[str, ...]], list[Move]] = {}
+        for each in found:
+            if not each.culprit or (each.culprit, each.move.key) not in known:
+                causes.setdefault((each.culprit, each.left), []).append(each.move)
+        number = max((alarm.number for alarm in self._track.alarms), default=0)
+        alarms, calm = list[Alarm](), list[str]()
+        for (culprit, left), of in causes.items():
+            of.sort(key=lambda move: list(Kind).index(move.kind))
+            alarm = Alarm(number + len(alarms) + 1, night.number, self.line, trend_of(of), tuple(of), left=left)
+            if culprit:
+                made, why = self._of_culprit(alarm, culprit, tip)
+                calm += [why] if why else []
+            else:
+                many = "commits that cannot be measured are between" if left else "no commit of its range is known"
+                made = replace(alarm, why=many)
+            alarms += [made] if made else []
+        return alarms, calm
+
+    def _of_culprit(self, alarm: Alarm, culprit: str, tip: str) -> tuple[Alarm | None, str]:
+        """The alarm with its verification; None with why it is no alarm."""
+        commit, of = self.repository.commit(culprit), alarm.moves
+        reach = self.reach(commit.parents[0], culprit)
+        merge = len(commit.parents) > 1
+        spared = [move for move in of if move.near and not merge and reach.spares(move.scenario)]
+        of = tuple(move for move in of if move not in spared)
+        calm = _calm(spared, commit.short, "the scenario executes nothing of what it changes") if spared else ""
+        if not of:
+            return None, calm
+        self.tell(f"{culprit[:12]}: verifying {plural(len(of), 'move')}")
+        verdict = verify(self.repository, self.runs, culprit, tip, of)
+        if not verdict.moves and not all(move.kind is Kind.BUILD for move in of) and "layout" in verdict.why:
+            return None, _calm(of, commit.short, verdict.why)
+        confirmed = {move.key for move in verdict.moves}
+        of = tuple(sorted(of, key=lambda move: move.key not in confirmed))
+        names = [name for move in of for name in reach.functions.get(move.scenario, ())]
+        alarm = replace(
+            alarm,
+            trend=trend_of(verdict.moves or of),
+            moves=of,
+            culprit=culprit,
+            **{what: getattr(commit, what) for what in ("subject", "author", "date")},
+            parent=commit.parents[0],
+            checks=verdict.checks,
+            functions=tuple(dict.fromkeys(names)),
+            verified=not verdict.why,
+            why=verdict.why,
+            notes=tuple(warnings_of(commit)),
+        )
+        counted = next((move for move in of if costs(move)), None)
+        profile = self.profile(commit.parents[0], culprit, counted) if counted else None
+        if profile is None:
+            return alarm, calm
+        functions, lines = profile
+        if not functions and all(map(costs, verdict.moves)):
+            return None, _calm(of, commit.short, "the count of no function differs by more than layout moves")
+        return replace(alarm, functions=(*dict.fromkeys((*functions, *alarm.functions)),), profile=tuple(lines)), calm
+
+    def _close(self, night: Night, tip: str, seen: Mapping[str, Seen], alarms: Sequence[Alarm]) -> None:
+        """Store bases, alarms and night in one step."""
+        track, closed = self._track, dict[int, str]()
+        if tip == night.head:
+            broken = (old.number for old in track.open if old.line == self.line and old.moves[0].kind is Kind.BUILD)
+            closed |= dict.fromkeys(broken, f"it builds again in night {night.number}")
+        fresh = list[Alarm]()
+        for alarm in alarms:
+            undone = [old.number for old in track.open if _undoes(alarm, old)]
+            closed |= dict.fromkeys(undone, f"undone by {alarm.name}")
+            accepted = alarm.culprit and all(track.accepts(move, alarm.culprit) for move in alarm.moves)
+            fresh.append(replace(alarm, undoes=undone[0] if undone else 0, closed="accepted" if accepted else ""))
+        kept = (replace(old, closed=closed.get(old.number, old.closed)) for old in track.alarms)
+        track = replace(track, alarms=(*kept, *fresh)).with_night(night)
+        for name, each in seen.items():
+            path = f"{each.run.path.parent.name}/{each.run.path.name}"
+            track = track.with_base(self.line, name, Base(tip, path, night.number))
+        self.folder.save(track)
+
+
+def _undoes(alarm: Alarm, old: Alarm) -> bool:
+    """Whether the commit moves the leading figure of an earlier alarm back by as much as the culprit had moved it."""
+    first = old.moves[0]
+    back = next((move for move in alarm.moves if move.key == first.key and move.scenario), None)
+    if back is None or not (alarm.culprit and old.culprit and old.line == alarm.line):
+        return False
+    if first.share is None or back.share is None:
+        return back.trend is Trend.BETTER
+    return abs((1 + first.share) * (1 + back.share) - 1) <= max(first.threshold, back.threshold)
+
+
+def _calm(of: Iterable[Move], commit: str, why: str) -> str:
+    first, *rest = of
+    more = f" and {plural(len(rest), 'more figure')}" if rest else ""
+    return f"{first.title} {first.arrow}{more} since {commit}: {why}"

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Measures commits of a tree for a tracker, each scenario on each commit once, whatever was killed in between."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+from harness.bisect.notebook import setting_of
+from harness.record.judging import Altered
+from harness.record.store import load_run
+from harness.run.bench import Bench
+from harness.run.plan import Request, run_command
+from harness.scenario.load import in_another_layout, ref_of
+from harness.scenario.model import Scenario
+from harness.track.moves import Seen
+from harness.track.state import Folder, Record
+from lab.base.errors import CannotJudge, LabBroken, Misuse
+from lab.base.units import Tell
+from lab.kernels import tree
+from lab.kernels.model import Kernel
+
+_MOVED = " moved"
+
+
+@dataclass
+class CommitRuns:
+    """Builds commits of the bare repository ``clone``, which belongs to the tree that ``spec`` (tree:DIR) names.
+
+    ``built``, ``booted``: how many kernels and guests this process made.
+    """
+
+    folder: Folder
+    bench: Bench
+    clone: Path
+    spec: str
+    scenarios: Mapping[str, Scenario]
+    tell: Tell
+    seeds: int | None = None
+    built: int = 0
+    booted: int = 0
+    commits: set[str] = field(default_factory=set)
+    _kernels: dict[str, Kernel] = field(default_factory=dict)
+    _seen: dict[str, Seen] = field(default_factory=dict)
+
+    def kernel(self, commit: str) -> Kernel:
+        """Raises CannotJudge for a commit that does not build; that is known from then on."""
+        if commit in self._kernels:
+            return self._kernels[commit]
+        track = self.folder.track
+        if commit in track.unbuilt:
+            raise CannotJudge(track.unbuilt[commit])
+        source = tree.KernelSource(
+            self.clone, f"{self.spec}@{commit}", f"{self.spec} at {commit[:12]}", revision=commit
+        )
+        began = monotonic()
+        try:
+            kernel = self._kernels[commit] = tree.built(source, self.bench.lab.cache, tell=self._told)
+        except CannotJudge as error:
+            said = error.message.removeprefix(f"{source.title} ")
+            self.folder.save(track.without_build(commit, said))
+            raise CannotJudge(said) from error
+        self.tell(f"{commit[:12]}: {kernel.release}, {monotonic() - began:.0f} s")
+        return kernel
+
+    def _told(self, text: str) -> None:
+        self.built += text.startswith("built ")
+        self.tell(text)
+
+    def builds(self, commit: str) -> str:
+        try:
+            self.kernel(commit)
+        except CannotJudge as error:
+            return error.message
+        return ""
+
+    def seen(self, commit: str, scenario: str, *, moved: bool = False) -> Seen:
+        """Raises CannotJudge for a commit that does not build, LabBroken where a boot was the lab's fault."""
+        own = in_another_layout(self.scenarios[scenario]) if moved else self.scenarios[scenario]
+        key = f"{commit}{_MOVED}" if moved else commit
+        setting = setting_of(self.bench.lab, own, self.seeds)
+        record = self.folder.track.records.get(key, {}).get(scenario)
+        if record and record.setting == setting:
+            # Misuse, Altered: the run is gone, or damaged. It is measured again.
+            with suppress(Misuse, Altered):
+                return self.read(record.run)
+        kernel = self.kernel(commit)
+        self.tell(f"{commit[:12]}: {own.name}")
+        command = () if moved else run_command(ref_of(own), kernel.spec, self.seeds)
+        run = self.bench.measure(Request(own, kernel, self.seeds, command=command))
+        broken = [cell for cell in run.verdict.cells if cell.lab_broke]
+        if broken:
+            raise LabBroken("; ".join(broken[0].reasons) or "a boot broke", remedy=f"see {run.folder.path}")
+        self.booted += run.made
+        self.commits.add(commit)
+        self.folder.save(self.folder.track.with_record(key, scenario, Record(run.path, setting)))
+        return self.read(run.path)
+
+    def read(self, path: str) -> Seen:
+        """A stored run. Raises Misuse without it, Altered for a damaged one."""
+        if path not in self._seen:
+            seen = Seen(load_run(self.bench.store.root / path))
+            _ = seen.cells
+            self._seen[path] = seen
+        return self._seen[path]

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab track``: one night at a time, on made-up kernels."""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.commands.track import budget, exit_code
+from harness.track.choice import Reach, due
+from harness.track.night import Tracker
+from harness.track.state import Alarm, Base, Folder, Kind, Night, Trend
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, LabBroken, Misuse
+from tests.unit.track_samples import SCENARIOS, Effect, History, MadeUpTracker, made_up, patched_lab
+
+EFFECTS = {"starves": Effect(together=0.5), "slower": Effect(together=0.98), "jumps": Effect(together=1.02)}
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path / "linux")
+
+
+@pytest.fixture
+def tracked(tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch) -> MadeUpTracker:
+    made = made_up(tmp_path, history, EFFECTS)
+    patched_lab(monkeypatch, made)
+    made.tracker().night(history.git("rev-parse", "HEAD"))
+    return made
+
+
+def harmless(history: History, name: str, folder: str = "block/alpha") -> str:
+    return history.commit(f"harmless {name}", {f"{folder}/{name}.c": f"layout {name}"})
+
+
+def alarms_of(tracked: MadeUpTracker, head: str) -> tuple[Tracker, Night, tuple[Alarm, ...]]:
+    tracker = tracked.tracker()
+    night = tracker.night(head)
+    return tracker, night, tracker.folder.track.of_night(night)
+
+
+def test_a_regression_is_named_with_its_parent_and_all_checks(tracked: MadeUpTracker, history: History) -> None:
+    parent = [harmless(history, name) for name in "abc"][-1]
+    culprit = history.commit("block: starve", {"block/alpha/starve.c": "effect starves"})
+    tracker, night, (alarm,) = alarms_of(tracked, harmless(history, "d"))
+    assert (alarm.culprit, alarm.parent, alarm.trend) == (culprit, parent, Trend.WORSE)
+    assert alarm.verified and alarm.moves[0].kind is Kind.CLAIM and alarm.functions == ("alpha_fn",)
+    assert alarm.checks == {"parent": "good", "culprit": "bad", "another layout": "the same", "revert": "good"}
+    assert exit_code(tracker.folder.track, night) == EXIT_FAIL
+    # Next night nothing is new: the alarm stays open, and there is no second one.
+    tracker, night, alarms = alarms_of(tracked, harmless(history, "e"))
+    assert alarms == () and [open_.culprit for open_ in tracker.folder.track.open] == [culprit]
+    assert exit_code(tracker.folder.track, night) == EXIT_PASS
+
+
+def test_what_the_commit_does_not_execute_is_not_its_doing(tracked: MadeUpTracker, history: History) -> None:
+    """A figure that moves with a commit to another driver moved with the layout of the kernel."""
+    history.commit("beta moves alpha", {"block/beta/1.c": "effect slower"})
+    real = tracked.bench._effect
+    tracked.bench._effect = lambda lines, name: real(lines, "beta" if name == "alpha" else name)  # type: ignore[method-assign]
+    _, night, alarms = alarms_of(tracked, harmless(history, "x"))
+    assert [alarm.scenarios for alarm in alarms] == [("beta",)]
+    assert len(night.calm) == 1 and "alpha: none.together.fast.iops" in night.calm[0]
+    assert "the scenario executes nothing of what it changes" in night.calm[0]
+
+
+def test_two_steps_of_one_figure_in_one_night_are_two_culprits(tracked: MadeUpTracker, history: History) -> None:
+    first = history.commit("2 % less", {"block/alpha/one.c": "effect slower"})
+    harmless(history, "a")
+    second = history.commit("half", {"block/alpha/two.c": "effect starves"})
+    _, _, alarms = alarms_of(tracked, harmless(history, "b"))
+    assert {alarm.culprit for alarm in alarms} == {first, second} and all(alarm.verified for alarm in alarms)
+
+
+def test_a_head_that_does_not_build_is_an_alarm_and_its_parent_is_measured(
+    tracked: MadeUpTracker, history: History
+) -> None:
+    slow = history.commit("slow", {"block/beta/slow.c": "effect slower"})
+    culprit = history.commit("break", {"block/alpha/broken.c": "broken"})
+    tracker, night, alarms = alarms_of(tracked, harmless(history, "a"))
+    named = {alarm.culprit: alarm for alarm in alarms}
+    assert named.keys() == {slow, culprit}
+    build = named[culprit].moves[0]
+    assert (build.kind, build.after) == (Kind.BUILD, "does not build: block/a.c:1: error")
+    assert named[culprit].verified and named[culprit].checks["revert"] == "good"
+    assert {base.commit for base in tracker.folder.track.bases["main"].values()} == {slow}
+    assert any("does not build; measured is" in note for note in night.notes)
+    # The next head is still broken: no second alarm. Then it is mended.
+    _, _, alarms = alarms_of(tracked, harmless(history, "b"))
+    assert alarms == ()
+    tracker, night, alarms = alarms_of(tracked, history.commit("mend", {"block/alpha/broken.c": None}))
+    assert alarms == () and named[culprit].number not in {alarm.number for alarm in tracker.folder.track.open}
+
+
+def test_an_arm_that_hangs_does_not_hide_what_moved_before_it(
+    tracked: MadeUpTracker, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracked.bench.effects = {**EFFECTS, "hangs": Effect(hangs="none")}
+    slow = history.commit("slow", {"block/alpha/slow.c": "effect slower"})
+    harmless(history, "a")
+    hang = history.commit("hang", {"block/alpha/hang.c": "effect hangs"})
+    _, _, alarms = alarms_of(tracked, harmless(history, "b"))
+    assert {alarm.culprit: alarm.moves[0].kind for alarm in alarms} == {slow: Kind.FIGURE, hang: Kind.BOOT}
+
+
+def test_a_branch_that_was_rewritten_is_searched_from_the_merge_base(tracked: MadeUpTracker, history: History) -> None:
+    fork = harmless(history, "a")
+    lost = history.commit("faster", {"block/beta/fast.c": "effect jumps"})
+    alarms_of(tracked, lost)
+    history.git("reset", "-q", "--hard", fork)
+    culprit = history.commit("slower", {"block/alpha/slow.c": "effect slower"})
+    _, night, alarms = alarms_of(tracked, harmless(history, "b"))
+    assert night.gone == (lost,)
+    assert [alarm.culprit for alarm in alarms] == [culprit]
+    assert any("of beta moved with what disappeared" in note for note in night.notes)
+
+
+def test_a_head_of_before_that_the_tree_lacks_is_told(tracked: MadeUpTracker, history: History) -> None:
+    folder = Folder(tracked.root)
+    folder.load()
+    gone = "1" * 40
+    bases = {name: replace(base, commit=gone) for name, base in folder.track.bases["main"].items()}
+    (night,) = folder.track.nights
+    folder.save(replace(folder.track, bases={"main": bases}, nights=(replace(night, head=gone),)))
+    history.commit("slower", {"block/alpha/slow.c": "effect slower"})
+    tracker, night, (alarm,) = alarms_of(tracked, history.git("rev-parse", "HEAD"))
+    assert (alarm.culprit, alarm.why) == ("", "no commit of its range is known")
+    assert "the tree lacks 111111111111" in night.notes[0]
+    assert exit_code(tracker.folder.track, night) == EXIT_CANNOT_JUDGE
+
+
+def test_an_accepted_change_is_the_new_base_line(tracked: MadeUpTracker, history: History) -> None:
+    culprit = history.commit("slower", {"block/alpha/slow.c": "effect slower"})
+    tracker, night, (alarm,) = alarms_of(tracked, harmless(history, "a"))
+    with pytest.raises(Misuse, match=r"no alarm says that .* changes beta"):
+        tracker.folder.accept("beta", culprit, "meant")
+    closed = tracker.folder.accept("alpha", culprit, "correctness costs 2 %")
+    assert [alarm.closed for alarm in closed] == ["accepted: correctness costs 2 %"]
+    folder = Folder(tracked.root)
+    folder.load()
+    assert folder.track.open == () and folder.track.accepts(alarm.moves[0], culprit)
+    assert exit_code(folder.track, night) == EXIT_PASS
+
+
+def test_a_record_of_another_setting_or_one_that_is_gone_is_made_again(
+    tracked: MadeUpTracker, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = history.git("rev-parse", "HEAD")
+    folder = Folder(tracked.root)
+    folder.load()
+    path = tracked.root / "runs" / folder.track.records[first]["alpha"].run
+    (path / "run.json").unlink()
+    tracked.tracker().night(harmless(history, "a"))
+    assert tracked.bench.made[first, "alpha"] == 2 and tracked.bench.made[first, "beta"] == 1
+    monkeypatch.setattr("harness.track.runs.setting_of", lambda *_: "another")
+    second = history.git("rev-parse", "HEAD")
+    tracked.tracker().night(harmless(history, "b"))
+    assert {tracked.bench.made[second, name] for name in SCENARIOS} == {2}
+
+
+def test_two_trackers_and_a_damaged_state_are_refused(tracked: MadeUpTracker) -> None:
+    folder = Folder(tracked.root)
+    with folder.held(), pytest.raises(Misuse, match="is in use by another process"), Folder(tracked.root).held():
+        pass
+    (tracked.root / "track.json").write_text('{"schema": 1, "nights": 7}')
+    with pytest.raises(LabBroken, match=r"track\.json is damaged") as damaged:
+        folder.load()
+    assert "a new tracker begins with the next commit" in damaged.value.remedy
+
+
+def test_what_executes_the_change_comes_first_then_what_was_never_measured_then_the_stalest() -> None:
+    bases = {"alpha": Base("old", "", 1), "beta": Base("new", "", 4)}
+    reached = {"old": Reach({}, sure=True), "new": Reach({"beta": ["f", "g", "h", "i"]}, sure=True)}
+    chosen, left = due(SCENARIOS.values(), bases, "head", reached, (1e9, lambda _: 1.0))
+    assert chosen == {
+        "beta": "executes f, g, h and 1 more",
+        "gamma": "never measured",
+        "alpha": "measured last in night 1",
+    }
+    assert left == ()
+    # 2.5 s have room for two of 1 s each; the first one is measured in any case.
+    assert due(SCENARIOS.values(), bases, "head", reached, (2.5, lambda _: 1.0))[1] == ("alpha",)
+    assert list(due(SCENARIOS.values(), bases, "head", reached, (0.1, lambda _: 1.0))[0]) == ["beta"]
+    assert "beta" not in due(SCENARIOS.values(), bases, "new", reached, (1e9, lambda _: 1.0))[0]
+
+
+def test_a_scenario_is_spared_only_where_its_reach_is_known() -> None:
+    assert Reach({"beta": ["f"]}, sure=True).spares("alpha")
+    assert not Reach({"beta": ["f"]}, sure=True).spares("beta")
+    assert not Reach({"beta": ["f"]}, sure=False).spares("alpha")
+    assert not Reach({"beta": ["f"]}, sure=True, unknown=("alpha",)).spares("alpha")
+
+
+def test_a_budget_is_a_time() -> None:
+    assert [budget(text) for text in ("3h", "90min", "600s")] == [10800.0, 5400.0, 600.0]
+    for wrong in ("3", "0h", "h", "-1h", "1.5h"):
+        with pytest.raises(argparse.ArgumentTypeError, match="expected a time such as 3h"):
+            budget(wrong)
+
+
+def test_the_command_refuses_what_it_cannot_track(
+    history: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = ["--results", str(tmp_path / "results")]
+    assert main(["track", *results]) == EXIT_MISUSE
+    assert "track needs a tree" in capsys.readouterr().err
+    assert main(["track", "--tree", str(tmp_path), *results]) == EXIT_MISUSE
+    assert "is no git repository" in capsys.readouterr().err
+    assert main(["track", "--tree", str(history.folder), "--ref", "gone", *results]) == EXIT_MISUSE
+    assert "has no commit gone" in capsys.readouterr().err
+    assert main(["track", "wall-fair-tags", "--tree", str(history.folder), *results]) == EXIT_MISUSE
+    (tmp_path / "results/track/track.json").write_text("{")
+    assert main(["track", "--tree", str(history.folder), *results]) == EXIT_LAB_BROKEN
+    assert "track.json is damaged" in capsys.readouterr().err
