@@ -66,9 +66,9 @@ class Repository:
     def has(self, commit: str) -> bool:
         return not self.git("cat-file", "-e", f"{commit}^{{commit}}", accept=(0, 1, 128)).returncode
 
-    def merge_base(self, one: str, other: str) -> str:
+    def merge_base(self, first: str, second: str) -> str:
         """Empty without a common ancestor."""
-        return self.text("merge-base", one, other, accept=(0, 1)).strip()
+        return self.text("merge-base", first, second, accept=(0, 1)).strip()
 
     def dropped(self, before: str, now: str) -> tuple[str, ...]:
         """Commits of ``before`` that ``now`` has neither as they were nor as a commit of the same patch."""

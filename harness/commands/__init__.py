@@ -45,7 +45,7 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
         CommandWord("timeline", "run a scenario on successive kernels and find the changes"),
         CommandWord("bisect", "find the release or the commit that makes a claim fail"),
         CommandWord("patch", "measure the change in a kernel tree, or a series, against its base"),
-        CommandWord("track", "measure what changed since the last head of a tree, and name the commit"),
+        CommandWord("track", "measure a branch night by night, and name what changed it"),
         CommandWord("shell", "open a shell in a guest with a topology's controllers"),
     ),
     "understand": (

@@ -63,7 +63,7 @@ class Seen:
         counted = (claim for claim in self.verdict.claims if not (claim.optional or claim.draft or claim.layout))
         return {claim.that: (claim.judgement.status, value(claim.judgement)) for claim in counted}
 
-    def value(self, move: Move) -> float | str | None:
+    def reading(self, move: Move) -> float | str | None:
         """What the run has of it; None where it was not measured."""
         match move.kind:
             case Kind.BOOT:
@@ -147,7 +147,7 @@ def costs(move: Move) -> bool:
 
 def answer(move: Move, seen: Seen, good: Seen, bad: Seen) -> CommitWord:
     """The end that a commit belongs to: of a figure that on whose side of the geometric mean of both its median is."""
-    here, first, last = (side.value(move) for side in (seen, good, bad))
+    here, first, last = (side.reading(move) for side in (seen, good, bad))
     if here is None or first is None or last is None:
         return CommitWord.SKIP
     if isinstance(here, float) and isinstance(first, float) and isinstance(last, float):
@@ -157,7 +157,7 @@ def answer(move: Move, seen: Seen, good: Seen, bad: Seen) -> CommitWord:
 
 
 def word_before(move: Move) -> str:
-    """``Seen.value`` of an arm or a claim before the move."""
+    """``Seen.reading`` of an arm or a claim before the move."""
     if move.kind is Kind.BOOT:
         return BOOTS if move.before == BOOTS else _FAILS
     return move.before.partition(" ")[0]

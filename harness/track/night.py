@@ -2,7 +2,7 @@
 """A night: from the new head of a tree to its alarms.
 
 A scenario is compared with its own last record, so that one which the budget left out is not lost. A killed night goes
-on with the head and the scenarios that it began with; what it found is stored in one step at its end.
+on with the head and the scenarios that it began with; what it changes is stored in one step at its end.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from harness.scenario.model import Scenario
 from harness.track.choice import Reach, due
 from harness.track.moves import BUILDS, Seen, costs, moves, trend_of
 from harness.track.runs import CommitRuns
-from harness.track.search import Found, RangeSearch, verify
+from harness.track.search import Cause, RangeSearch, verify
 from harness.track.state import Alarm, Base, Folder, Kind, Move, Night, Track, Trend, now
 from lab.base.errors import CannotJudge
 from lab.base.units import Tell
@@ -119,23 +119,23 @@ class Tracker:
         except CannotJudge as error:
             notes.append(f"{name} cannot be compared with {base.commit[:12]}: {error.message}")
             return
-        found = moves(before, seen)
-        if found and not self.repository.contains(tip, good):
+        changes = moves(before, seen)
+        if changes and not self.repository.contains(tip, good):
             good = self.repository.merge_base(good, tip)
             fork = self.runs.seen(good, name) if good else before
             kept = moves(fork, seen)
-            lost = [move for move in found if move.key not in {other.key for other in kept}]
+            lost = [move for move in changes if move.key not in {other.key for other in kept}]
             if lost:
                 many = plural(len(lost), "figure")
                 notes.append(f"{many} of {name} moved with what disappeared: {lost[0].name} {lost[0].arrow}")
-            found = kept
-        yield from ((move, good, tip) for move in found)
+            changes = kept
+        yield from ((move, good, tip) for move in changes)
 
-    def _alarms(self, night: Night, found: Sequence[Found], tip: str) -> tuple[list[Alarm], list[str]]:
+    def _alarms(self, night: Night, changes: Sequence[Cause], tip: str) -> tuple[list[Alarm], list[str]]:
         """An alarm for each cause that has none yet, and what moved with layout alone."""
         known = {(alarm.culprit, move.key) for alarm in self._track.open for move in alarm.moves}
         causes: dict[tuple[str, tuple[str, ...]], list[Move]] = {}
-        for each in found:
+        for each in changes:
             if not each.culprit or (each.culprit, each.move.key) not in known:
                 causes.setdefault((each.culprit, each.left), []).append(each.move)
         number = max((alarm.number for alarm in self._track.alarms), default=0)

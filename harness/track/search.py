@@ -51,7 +51,7 @@ class Suspicion:
 
 
 @dataclass(frozen=True)
-class Found:
+class Cause:
     """The ``culprit`` of a move, or the commits ``left``. ``move`` is what that commit alone changes."""
 
     move: Move
@@ -66,24 +66,24 @@ class RangeSearch:
     repository: Repository
     measures: Measures
     tell: Tell
-    found: list[Found] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
     _asked: set[tuple[object, ...]] = field(default_factory=set)
 
-    def run(self, between: Iterable[tuple[Move, str, str]]) -> Sequence[Found]:
+    def run(self, between: Iterable[tuple[Move, str, str]]) -> Sequence[Cause]:
         """Each move with its good end, empty where that is not known, and its bad end, which contains the good one."""
         waiting = list[Suspicion]()
         for move, good, bad in between:
             if good:
                 waiting += self._new(move, good, bad)
             else:
-                self.found.append(Found(move))
+                self.causes.append(Cause(move))
         while waiting:
             families: dict[tuple[tuple[str, ...], ...], list[Suspicion]] = {}
             for suspicion in waiting:
                 families.setdefault(suspicion.range, []).append(suspicion)
             largest = max(families.values(), key=len)
             waiting = [each for each in waiting if each not in largest] + self._step(largest)
-        return self.found
+        return self.causes
 
     def _new(self, move: Move, good: str, bad: str) -> Iterator[Suspicion]:
         key = (move.key, good, bad)
@@ -116,29 +116,29 @@ class RangeSearch:
     def _ended(self, suspicion: Suspicion, culprit: str, left: Sequence[str]) -> Iterator[Suspicion]:
         move = suspicion.move
         if not culprit:
-            self.found.append(Found(move, left=tuple(left)))
+            self.causes.append(Cause(move, left=tuple(left)))
             return
         parent, good, bad = self.repository.commit(culprit).parents[0], suspicion.good[0], suspicion.bad[0]
         if move.kind is Kind.BUILD:
-            self.found.append(Found(move, culprit))
+            self.causes.append(Cause(move, culprit))
             return
         name = move.scenario
         try:
             before, after = self.measures.seen(parent, name), self.measures.seen(culprit, name)
         except CannotJudge:
-            self.found.append(Found(move, culprit))
+            self.causes.append(Cause(move, culprit))
             return
         own = differs(move, before, after)
-        self.found.append(Found(own or move, culprit))
+        self.causes.append(Cause(own or move, culprit))
         if move.kind is Kind.BOOT and move.before == BOOTS:
             # What does not boot at the bad end hid what moved before.
             for hidden in moves(self.measures.seen(good, name), before):
                 yield from self._new(hidden, good, parent)
             return
-        for one, other in ((good, parent), (culprit, bad)):
-            if self.repository.contains(other, one) and one != other:
-                rest = differs(move, self.measures.seen(one, name), self.measures.seen(other, name))
-                yield from self._new(rest, one, other) if rest else ()
+        for first, last in ((good, parent), (culprit, bad)):
+            if self.repository.contains(last, first) and first != last:
+                rest = differs(move, self.measures.seen(first, name), self.measures.seen(last, name))
+                yield from self._new(rest, first, last) if rest else ()
 
 
 VERIFIED_IN = 2
@@ -208,7 +208,7 @@ def _reverted(measures: Measures, revert: str | None, head: str, move: Move) -> 
         return revert is None or not measures.builds(revert)
     seen = measures.seen(revert, move.scenario)
     if move.kind is not Kind.FIGURE:
-        return seen.value(move) == word_before(move)
+        return seen.reading(move) == word_before(move)
     # Another commit may have moved the figure too: the revert must move it back by more than the threshold.
     back = differs(move, measures.seen(head, move.scenario), seen)
     return back is not None and back.sign == -move.sign

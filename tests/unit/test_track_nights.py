@@ -156,8 +156,8 @@ def test_forty_harmless_commits_raise_no_alarm(tracked: MadeUpTracker) -> None:
     heads = []
     for number in range(1, 41):
         text = (f"layout {number}", f"comment {number}", "nothing")[number % 3]
-        folder = f"block/{names[number % 3]}" if number % 2 else "drivers"
-        head = tracked.history.commit(f"harmless {number}", {f"{folder}/{number}.c": text})
+        where = f"block/{names[number % 3]}" if number % 2 else "drivers"
+        head = tracked.history.commit(f"harmless {number}", {f"{where}/{number}.c": text})
         heads += [head] if number % A_NIGHT == 0 else []
     assert nights(tracked, tuple(heads)) == ()
     folder = Folder(tracked.root)
