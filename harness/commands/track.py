@@ -90,7 +90,9 @@ def _tracker(repository: Repository, runs: CommitRuns, ref: str, seconds: float)
 
     @cache
     def reach(before: str, after: str) -> Reach:
-        return Reach.of(chosen_by(Sources(repository.folder, before, after), [*runs.scenarios.values()]))
+        return Reach.of(
+            chosen_by(Sources(repository.folder, before, after)), runs.scenarios.keys() - {*find_scenarios()}
+        )
 
     def cost(scenario: Scenario) -> float:
         estimate = Estimate(scenario, "", boots_of(scenario, runs.seeds))

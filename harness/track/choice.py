@@ -25,9 +25,11 @@ class Reach:
     unknown: Collection[str] = ()
 
     @classmethod
-    def of(cls, choice: ScenarioChoice) -> "Reach":
+    def of(cls, choice: ScenarioChoice, own: Collection[str]) -> "Reach":
+        """``own`` scenarios are not among those that were looked at."""
         functions = {each.scenario.name: sorted(each.functions) or list(each.modules) for each in choice.candidates}
-        return cls(functions, not any(name.endswith(_CODE) for name in choice.touched.others), choice.outdated)
+        sure = not any(name.endswith(_CODE) for name in choice.touched.others)
+        return cls(functions, sure, (*choice.outdated, *own))
 
     def spares(self, scenario: str) -> bool:
         """Whether the scenario is known to execute nothing of the change."""
