@@ -25,6 +25,7 @@ from harness.scenario.model import Scenario
 from harness.track.choice import Reach
 from harness.track.night import Tracker
 from harness.track.runs import CommitRuns
+from harness.track.site import Site
 from harness.track.state import Folder, Move, Night, Track, Trend
 from harness.track.text import alarm_lines, night_lines
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
@@ -75,7 +76,9 @@ def _track(
         chosen = _scenarios(scenarios)
         bench = bench_of(results, jobs, folder=f"{FOLDER}/{RUNS}")
         runs = CommitRuns(folder, bench, repository.folder, f"tree:{tree}", chosen, tell, seeds)
-        return _report(folder, _tracker(repository, runs, ref, budget).night(head))
+        night = _tracker(repository, runs, ref, budget).night(head)
+        tell(f"pages: {Site(folder, repository, bench.store.root, str(tree)).write(night)}")
+        return _report(folder, night)
 
 
 def _scenarios(named: Sequence[str]) -> dict[str, Scenario]:

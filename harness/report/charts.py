@@ -404,3 +404,26 @@ def tiles(
         body.append(_element("rect", tile.kind, area, tile.tooltip))
         body += [_text("", tile.x + 3, tile.y + 12, tile.label)] if tile.label else []
     return _picture(kind, title, size, body, scaled=False)
+
+
+# One figure over many commits
+
+
+def multiples(
+    title: str, labels: Sequence[str], lines: Mapping[str, Sequence[float | None]], marks: Mapping[int, str]
+) -> Markup:
+    """Lines over the places of ``labels``, each relative to its first value; ``marks`` says what changed at a place."""
+    values = [value for line in lines.values() for value in line if value is not None]
+    x = Axis(0.0, max(1.0, len(labels) - 1.0), _LEFT, _RIGHT - _EDGE)
+    y = fitting([1.0, *values], _BASE, _CEILING)
+    ends = [Tick(x.at(place), labels[int(place)][:7]) for place in sorted({0.0, len(labels) - 1.0})]
+    body = [*_grid(y, _LEFT, _RIGHT), *_ground(x, _BASE, ends)]
+    body += [_path("limit", "M", x.at(place), _CEILING, "V", _BASE, title=text) for place, text in marks.items()]
+    for style, (name, line) in enumerate(lines.items()):
+        points = [(float(place), value) for place, value in enumerate(line) if value is not None]
+        body.append(_path(f"series s{style % MOST_LINES}", _line(points, x, y)))
+        for place, value in points:
+            tooltip = f"{labels[int(place)]}, {name}: {100 * value:.2f} %"
+            body.append(_dot("dot", x.at(place), y.at(value), 2.5, tooltip))
+    shown = "; ".join(f"{name} {100 * line[-1]:.2f} %" for name, line in lines.items() if line[-1] is not None)
+    return _picture("chart drawn", f"{title}: {shown} of the first value", (WIDTH, _HEIGHT - 14), body)

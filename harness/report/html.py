@@ -20,6 +20,9 @@ _KINDS = {
     XFAIL: "miss",
     XPASS: "fail",
     "ok": "pass",
+    "better": "pass",
+    "worse": "fail",
+    "different": "done",
 }
 _OTHER = "skip"
 

@@ -24,6 +24,7 @@ from lab.base.errors import LabBroken, Misuse
 
 SCHEMA = 1
 STATE = "track.json"
+CHECKS = ("parent", "culprit", "another layout", "revert")
 FAR = 2
 """Times its threshold from which no other layout is asked whether it moves a figure too."""
 
@@ -115,7 +116,7 @@ class Alarm:
     @property
     def confidence(self) -> str:
         if self.verified:
-            return "verified: " + ", ".join(f"{what} {word}" for what, word in self.checks.items())
+            return "verified: " + ", ".join(f"{what} {self.checks[what]}" for what in CHECKS if what in self.checks)
         return f"not verified: {self.why}" if self.culprit else f"not decided: {self.why}"
 
     @property
