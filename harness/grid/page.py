@@ -14,6 +14,7 @@ from pathlib import Path
 from harness.grid.lines import GridRow, KernelSide, changes, figure_lines, ratio_line
 from harness.grid.measure import judged
 from harness.judge.claims import NOT_RUN, XFAIL, EntryVerdict
+from harness.judge.difference import Significance
 from harness.judge.thresholds import LARGE
 from harness.judge.verdict import SHOWN_METRIC, Verdict
 from harness.record.grid import Grid, GridCell
@@ -21,7 +22,7 @@ from harness.record.judging import Altered, Run, judge_run
 from harness.record.store import KernelFacts, RunFolder, Store, load_run
 from harness.report.charts import StripRow, strip
 from harness.report.claims import EXPECTED, MUST_BE, claim_text, value
-from harness.report.format import LEGEND, change_words, figure, plural, reported, severity, spread, time_words
+from harness.report.format import LEGEND, MARKS, change_words, figure, plural, reported, severity, spread, time_words
 from harness.report.html import Values, render
 from harness.scenario.model import Bound, Claim, Scenario, Status
 from harness.scenario.registry import PER_IO
@@ -108,14 +109,16 @@ def of_runs(store: Store, scenario: str) -> Collection:
     return _collection(f"History of {scenario}", note, (scenario,), (column for _, column in cells), cells)
 
 
-def of_pairs(compared: Iterable[Sequence[RunFolder]], note: str) -> Collection:
-    """Two runs of each scenario, the side before first; runs of one release are told apart by their dates."""
+def of_pairs(compared: Sequence[Sequence[RunFolder]], note: str) -> Collection:
+    """Two runs of each scenario, the side before first: a column for each kernel, or for each side of one kernel, which
+    has the date of its run where there is one."""
     cells = {}
     for both in compared:
         same = len({run.facts.kernel.release for run in both}) == 1
-        for run in both:
-            kernel, date = run.facts.kernel, f" {_minute(run.facts.started)[5:]}" if same else ""
-            column = Column(f"{_series(kernel)}{date}", f"{kernel.release}, run {run.facts.run_id}")
+        for run, side in zip(both, ("before", "after"), strict=True):
+            kernel, date = run.facts.kernel, _minute(run.facts.started)[5:]
+            label = f"{_series(kernel)} {side if len(compared) > 1 else date}" if same else _series(kernel)
+            column = _column(label, [kernel])
             cells[run.scenario.name, column] = _judged_cell(run)
     names = dict.fromkeys(name for name, _ in cells)
     columns = dict.fromkeys(column for _, column in cells)
@@ -217,6 +220,13 @@ def _column(label: str, kernels: Sequence[KernelFacts]) -> Column:
 
 NEAR = 0.05
 """Claims with a smaller margin are marked: the next kernel may fail them."""
+
+
+def shared_reason(collection: Collection) -> str:
+    """The reason of all cells where they have one, in words; empty where they have not."""
+    reasons = {entry.reason if entry.result is None else "" for entry in collection.cells.values()}
+    (reason,) = reasons if len(reasons) == 1 else ("",)
+    return f"All {len(collection.cells)} cells: {reason}" if reason and len(collection.cells) > 1 else ""
 
 
 def heat_rows(collection: Collection) -> Iterator[Values]:
@@ -379,6 +389,7 @@ def set_page(collection: Collection) -> str:
         marked=f"Differences of more than {100 * LARGE.share:g} % are marked: {LARGE.because}.",
         collection=collection,
         rows=list(heat_rows(collection)),
+        shared=shared_reason(collection),
         near=f"{100 * NEAR:g} %",
         tally=sorted(words.items()),
         parts=[part for part in parts if part],
@@ -403,11 +414,17 @@ def _scenario(collection: Collection, scenario: str) -> Values | None:
         "controls": red,
         "reproductions": list(_reproductions(named)),
         "tables": {name: figures for name, figures in tables.items() if figures},
+        "marked": [name for name, figures in tables.items() if any(map(_differs, figures))],
         "runs": shown,
         "machines": list(dict.fromkeys(run.folder.facts.qemu for _, run in named if run and run.folder.facts.qemu)),
         "failed": any(severity(run["status"]) < bad for run in shown),
         "controls_failed": any(control["severity"] < bad for control in red),
     }
+
+
+def _differs(row: Values) -> bool:
+    """Whether a figure has a marked change."""
+    return any(MARKS[Significance.MARKED] in change for _, _, change in row["cells"])
 
 
 def _runs(rows: Sequence[tuple[Column, GridCell]]) -> Iterator[Values]:

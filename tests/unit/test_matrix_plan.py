@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from harness.grid import cluster
-from harness.grid.measure import dealt, read_shard
+from harness.grid.measure import dealt, judged, read_shard
 from harness.judge.cells import matrix_status
 from harness.record.grid import Grid, GridCell, grids, load_grid, new_grid, same_request, with_cell
+from harness.record.judging import Run, judge_run
 from harness.record.store import KernelFacts
 from harness.report.terminal.grid import print_matrix
 from harness.report.terminal.progress import Tally, progress
@@ -23,6 +24,7 @@ from harness.scenario.model import Status
 from harness.scenario.timing import Clock
 from lab.base.errors import Misuse
 from tests.unit.analysis_samples import claim, control, scenario
+from tests.unit.record_samples import run_of
 
 MODEL = scenario([claim()], [control()], ["none", "red"])
 KERNELS = tuple(KernelFacts(f"debian:{name}", f"{name}.0-amd64", "Debian", name) for name in ("5.10", "6.1"))
@@ -119,6 +121,27 @@ def test_the_table_and_why_a_cell_is_not_green() -> None:
     assert "  FAIL  s0 on 6.1.0-amd64 (s0/x): too slow: 0.5, expected >= 0.9 [red]" in lines
     assert "  MISS  s1 on 6.1.0-amd64: not decided" in lines
     assert lines[-1] == "4 cells: 1 FAIL, 1 PASS, 1 SKIP; FAIL, exit 1"
+
+
+def test_a_judged_cell_has_its_figure(tmp_path: Path) -> None:
+    """The share of the first claim is 95 / 100 on one kernel and 50 / 100 on the other; its bound is >= 0.9."""
+    runs = [run_of(tmp_path, [value, value], release=f"6.{place}.0-amd64") for place, value in enumerate((95.0, 50.0))]
+    cells = tuple(
+        judged(
+            GridCell(run.scenario.name, run.scenario.digest, run.facts.kernel, run.scenario.clock), Run(run, verdict)
+        )
+        for run in runs
+        for verdict in [judge_run(run)]
+    )
+    line = next(line for line in shown(Grid("", cells)).splitlines() if line.startswith("sample"))
+    assert line.split() == ["sample", "PASS", "1", "of", "1", "FAIL", "0.5000", ">=", "0.9"]
+
+
+def test_a_reason_of_all_cells_is_told_without_them() -> None:
+    made = record((Status.MISS, 0), (Status.MISS, 0), (Status.MISS, 0), (Status.MISS, 0))
+    for each in made.cells:
+        made = with_cell(made, replace(each, reason="no network"))
+    assert "  MISS  all 4 cells: no network" in shown(made, 40).splitlines()
 
 
 def test_a_reason_of_several_cells_is_told_once() -> None:

@@ -16,6 +16,7 @@ from harness.judge.difference import Difference, Significance
 from harness.judge.thresholds import LARGE
 from harness.record.grid import Grid, GridCell
 from harness.record.store import KernelFacts
+from harness.report.claims import claim_text
 from harness.report.format import LEGEND, MARKS, STYLES, figure, limits, percent, plural
 from harness.report.terminal.printing import figures, plain_table, print_wide, trimmed
 from harness.scenario.model import Status
@@ -133,9 +134,11 @@ def print_matrix(console: Console, grid: Grid) -> None:
         alike.setdefault((cell.status or Status.MISS, cell.reason or "not decided"), []).append(cell)
     for (status, why), cells in alike.items():
         if status is not Status.PASS:
-            runs = (f"{cell.scenario} on {named[cell.kernel]}" + f" ({cell.run})" * bool(cell.run) for cell in cells)
+            runs = [f"{cell.scenario} on {named[cell.kernel]}" + f" ({cell.run})" * bool(cell.run) for cell in cells]
+            every = not cells[0].run and len(cells) == len(grid.own) > 1
+            who = f"all {len(cells)} cells" if every else "; ".join(runs)
             line = Text("  ").append(str(status), STYLES[status])
-            console.print(line.append(f"  {'; '.join(runs)}: {why}"), soft_wrap=True)
+            console.print(line.append(f"  {who}: {why}"), soft_wrap=True)
     counted = {status: sum(cell.status is status for cell in grid.own) for status in Status}
     shown = ", ".join(f"{count} {status}" for status, count in counted.items() if count)
     line = Text(f"\n{plural(len(grid.own), 'cell')}: {shown}; ")
@@ -162,6 +165,13 @@ def _statuses(grid: Grid) -> Table:
 
 
 def _mark(cell: GridCell | None) -> Text:
+    """The status, and where the run is in hand its first failure or how many claims hold."""
     if cell is None or cell.status is None:
         return Text(_NOT_DECIDED, "dim")
-    return Text(str(cell.status), STYLES[cell.status])
+    text = Text(str(cell.status), STYLES[cell.status])
+    claims = [claim for claim in cell.result.verdict.claims if not claim.optional] if cell.result else []
+    for claim in claims:
+        if claim.counts_as is Status.FAIL:
+            return text.append(f" {claim_text(claim).figure} {claim.expect}", "not bold")
+    held = sum(claim.counts_as is Status.PASS for claim in claims)
+    return text.append(f" {held} of {len(claims)}", "not bold dim") if claims else text
