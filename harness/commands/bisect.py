@@ -14,7 +14,7 @@ from harness.bisect.releases import bisect_releases, demand_figure, text
 from harness.bisect.repository import Repository, demand_repository
 from harness.bisect.search import Bisection, NoisyBisection
 from harness.commands.boots import bench_of, kernel_of, scenario_of, specs, store_of
-from harness.commands.options import ARMS, JOBS, RESULTS, SCENARIO, SEEDS, number, tell, words_of
+from harness.commands.options import ARMS, CONFIG, JOBS, NICE, RESULTS, SCENARIO, SEEDS, number, tell, words_of
 from harness.commands.parser import Command, option
 from harness.grid.lines import GridRow
 from harness.grid.measure import Sweeper
@@ -200,6 +200,8 @@ COMMANDS = {
             ARMS,
             RESULTS,
             JOBS,
+            NICE,
+            CONFIG,
             option(
                 "--ahead",
                 type=number(0),

@@ -16,10 +16,12 @@ from harness.scenario.registry import GUEST, OF_ROLES, ROLE, figure_of
 from lab.base.errors import Misuse
 from lab.base.units import printable
 from lab.kernels.debian import RANGE, expand
+from lab.kernels.git import build_folders
 from lab.kernels.resolve import demand
 from lab.yaml.strict import nearest
 
 MOST_SEEDS = 64
+_OWN = "own"
 
 
 def number(least: int, most: int | None = None) -> Callable[[str], int]:
@@ -43,6 +45,16 @@ def kernel_specs(text: str) -> str:
     return text
 
 
+def config_file(text: str) -> Path:
+    """An argparse type: a .config; ``own`` is that of the kernel tree, or folder of objects, that this folder is in."""
+    if text != _OWN:
+        return Path(text).expanduser().absolute()
+    path = next((path for folder in build_folders(Path.cwd()) if (path := folder / ".config").is_file()), None)
+    if path is None:
+        raise Misuse("no .config here, at the top of the tree or in KBUILD_OUTPUT", remedy="make defconfig")
+    return path
+
+
 def kernel_default() -> str:
     return os.environ.get("KERNEL") or "distro"
 
@@ -61,7 +73,20 @@ SOME_SCENARIOS = option(
 RUN = option("run", type=of_results, help="a run folder, such as results/shared-queue/latest")
 RESULTS = option("--results", metavar="DIR", help="folder of the runs (default: results/ of the checkout)")
 ARMS = option("--arm", action="append", default=[], dest="arms", metavar="NAME", help="only this arm (may be repeated)")
-JOBS = option("--jobs", type=number(1), default=0, metavar="N", help="boots at the same time (default: one per core)")
+JOBS = option(
+    "--jobs",
+    type=number(1),
+    default=0,
+    metavar="N",
+    help="boots, and compilers, at the same time (default: one per core)",
+)
+NICE = option("--nice", type=number(0, 19), metavar="N", help="niceness of a kernel's build (default: that of blklab)")
+CONFIG = option(
+    "--config",
+    type=config_file,
+    metavar="FILE|own",
+    help="build kernels with this .config plus what scenarios need (own: the one of the tree here)",
+)
 SEEDS = option(
     "--seeds",
     type=number(1, MOST_SEEDS),

@@ -19,6 +19,7 @@ from lab.yaml.strict import names, nearest, quoted
 
 PROGRAM = "blklab"
 TITLE = "Linux block-layer performance tests whose figures repeat exactly."
+_JOBS = "BLKLAB_JOBS"
 ENVIRONMENT = (
     ("KERNEL", "kernel of commands that take --kernel"),
     ("KERNELS", "kernels of blklab matrix"),
@@ -26,8 +27,12 @@ ENVIRONMENT = (
     ("BLKLAB_CACHE", "folder of the cache instead of ~/.cache/blklab"),
     ("BLKLAB_QEMU", "a QEMU other than the lab's own: a program, or host"),
     ("BLKLAB_TOOLS", "host: the host's gcc and depmod"),
-    ("BLKLAB_JOBS", "boots at the same time instead of one per core"),
+    (_JOBS, "boots, and compilers of a kernel, at the same time instead of one per core"),
+    ("BLKLAB_NICE", "niceness of a kernel's build instead of that of blklab"),
+    ("BLKLAB_CONFIG", "the .config that kernels are built with, plus what scenarios need, instead of the lab's"),
 )
+_SETTINGS = {"nice": "BLKLAB_NICE", "config": "BLKLAB_CONFIG"}
+"""Options that stand for a variable of the environment."""
 _WIDTH = 11
 _OUTPUTS = ("csv", "junit", "kcidb", "ktap", "mail", "out", "output")
 _FORCED = "force"
@@ -114,6 +119,20 @@ class _Once(argparse._StoreAction):
         super().__call__(parser, namespace, values, option_string)
 
 
+def _with_settings(settings: Mapping[str, str], call: Callable[[], int]) -> int:
+    """What ``call`` returns, called with these variables in the environment."""
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        return call()
+    finally:
+        for name, text in before.items():
+            if text is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = text
+
+
 class Parser(argparse.ArgumentParser):
     """Raises Misuse, with the nearest known word, instead of exiting with 2: git bisect reads 2 as a bad commit."""
 
@@ -149,7 +168,11 @@ class Parser(argparse.ArgumentParser):
         values = {name: value for name, value in vars(namespace).items() if parser._has(name)}
         parser._check_together(values, getattr(namespace, "named", set()))
         parser._check_outputs(values, force=values.pop(_FORCED, False))
-        return partial(parser.command.call, **values)
+        given = {variable: values.pop(name, None) for name, variable in _SETTINGS.items()}
+        given[_JOBS] = values.get("jobs") or None
+        settings = {variable: str(value) for variable, value in given.items() if value is not None}
+        call = partial(parser.command.call, **values)
+        return partial(_with_settings, settings, call) if settings else call
 
     def _has(self, name: str) -> bool:
         return any(action.dest == name for action in self._actions)

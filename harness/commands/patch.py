@@ -3,6 +3,7 @@
 
 import io
 import os
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
@@ -11,8 +12,8 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.commands.boots import bench_of, chosen_by, every_scenario, print_dry_run, store_of
-from harness.commands.options import ARMS, DRY_RUN, JOBS, RESULTS, SEEDS, number, tell, words_of
+from harness.commands.boots import bench_of, chosen_by, every_scenario, kernel_of, print_dry_run, store_of
+from harness.commands.options import ARMS, CONFIG, DRY_RUN, JOBS, NICE, RESULTS, SEEDS, number, tell, words_of
 from harness.commands.parser import Command, OneOf, flag, option
 from harness.judge.visible import unseen_change
 from harness.limits.entries import load_scenario
@@ -21,7 +22,7 @@ from harness.patch.choice import BuiltChange, CodeChange, choice_lines
 from harness.patch.report import NOT_SEEN, commit_lines, exit_code, reply, summary, verdict_line
 from harness.patch.series import Branch, Patch, branch_folder, read_series
 from harness.patch.sources import PatchText, Sources
-from harness.patch.study import MeasuredSeries, Study, profiled
+from harness.patch.study import Effect, MeasuredSeries, PackagedModules, Study, modules_alone, profiled
 from harness.patch.work import change_of, is_range, range_of, review_range, write_change
 from harness.profile.differential import Differential
 from harness.profile.report import differential_lines
@@ -35,11 +36,13 @@ from lab.base.cache import Cache
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS, BlklabError, CannotJudge, Misuse
 from lab.kernels import tree
 from lab.kernels.git import kernel_tree
+from lab.kernels.module import headers_of
 from lab.kernels.resolve import demand
 from lab.kernels.tree import DEFAULT, KernelSource, named_source
 from lab.yaml.strict import names, nearest
 
 FOLDER = "patch"
+_PACKAGED = "debian:"
 MOST = 3
 _TRACKING = "B4_TRACKING_FILE"
 
@@ -164,14 +167,16 @@ def _of_series(patches: Sequence[Patch] | None, named: Sequence[str], base: str 
 
 def _of_tree(change: str | None, base: str | None, how: _Measuring) -> Outcome:
     """The change in the kernel tree that this folder is in."""
-    own = change_of(Path.cwd(), change, base)
+    package = base if base and base.startswith(_PACKAGED) else ""
+    own = change_of(Path.cwd(), change, None if package else base)
     tell(f"{own.title}, against {own.base[:12]}, in {own.top}")
     if own.left_out:
         tell(f"not in the change, as git does not track it: {names(own.left_out)} (git add -N)")
     path = write_change(own, store_of(how.results, FOLDER).root)
     command = shlex.join(["blklab", "patch", *([change] if change else []), *words_of(base=base), *how.words])
     spec = f"tree:{own.top}@{own.base}"
-    return _measure(read_series(path), spec, own.base[:12], how, lambda whole, _: commit_lines(whole, command))
+    named = package or own.base[:12]
+    return _measure(read_series(path), spec, named, how, lambda whole, _: commit_lines(whole, command))
 
 
 def _measure(
@@ -181,7 +186,12 @@ def _measure(
     how: _Measuring,
     message: Callable[[MeasuredSeries, Differential | None], str],
 ) -> Outcome:
-    """Measure ``patches`` on ``spec``, which the user names ``base``, and print the ``message`` on them."""
+    """Measure ``patches`` on ``spec``, which the user names ``base``, and print the ``message`` on them.
+
+    Where ``base`` is a packaged kernel and they change its modules alone, they are measured on that.
+    """
+    package = base if base.startswith(_PACKAGED) else ""
+    spec = _source_of(spec)
     choice, cache = how.choice, Cache.default()
     if how.dry_run:
         sides = range(1, len(patches) + 1) if how.each else (len(patches),)
@@ -194,9 +204,11 @@ def _measure(
     branch = Branch(source, branch_folder(store.root, source))
     commits = branch.with_all(patches)
     sources = Sources(branch.folder, branch.base, commits[-1])
-    scenarios = choice.named or _scenarios(choice, sources)
+    alone = _alone(package, sources) if package else None
+    scenarios = choice.named or (_demanded(choice, sources) if alone else _scenarios(choice, sources))
     bench = bench_of(how.results, how.jobs, folder=FOLDER)
-    study = Study(branch, _title(base, source, branch), bench, tell, cache, how.seeds, how.arms)
+    title = base if alone else _title(base if not package else spec, source, branch)
+    study = Study(branch, title, bench, tell, cache, how.seeds, how.arms, alone)
     steps = [study.base()]
     if not scenarios:
         functions = study.changed_functions(steps[0], patches[-1], commits[-1])
@@ -208,13 +220,33 @@ def _measure(
         compared.append(study.compare(steps[-2], steps[-1], scenarios))
         _print(compared[-1])
     whole = study.compare(steps[0], steps[-1], scenarios) if compared[1:] else compared[0]
-    profile = None if how.no_profile else profiled(bench.lab, whole, tell)
+    differs = whole.effect in (Effect.WORSE, Effect.BETTER)
+    profile = profiled(bench.lab, whole, tell) if differs and not how.no_profile else None
     print("\n".join(["", *(differential_lines(profile) if profile else []), ""]))
     text, path = message(whole, profile), branch.folder.parent / "message.txt"
     write_atomic(path, text.encode())
     print(text, end="")
     tell(f"this text is in {path}")
     return Outcome(exit_code(compared), verdict_line(whole))
+
+
+def _source_of(spec: str) -> str:
+    """The source that a packaged kernel is made of, any other spec as it is."""
+    if not spec.startswith(_PACKAGED):
+        return spec
+    series = re.match(r"[0-9]+\.[0-9]+", spec.removeprefix(_PACKAGED))
+    return f"source:{series[0] if series else kernel_of(spec).version.series}"
+
+
+def _alone(package: str, sources: Sources) -> PackagedModules | None:
+    """The modules to build for the packaged kernel; None, which it tells, where the change takes a kernel."""
+    headers = headers_of(kernel_of(package), Cache.default(), tell)
+    alone = modules_alone(headers, sources)
+    if isinstance(alone, str):
+        tell(f"{alone}: both kernels are built, and none is {package}")
+        return None
+    tell(f"only {names(Path(path).name for path in alone.paths)} of {headers.kernel.release} is built ({headers.note})")
+    return alone
 
 
 def _demand_arms(arms: Sequence[str], named: Sequence[Scenario]) -> None:
@@ -377,6 +409,8 @@ COMMANDS = {
             SEEDS,
             ARMS,
             JOBS,
+            NICE,
+            CONFIG,
             RESULTS,
         ),
         "Exit status: 0 same or better, 1 worse (a claim, a load or a boot), 125 cannot judge: it does not apply or"

@@ -11,9 +11,11 @@ from harness.base.checkout import results_root
 from harness.commands.boots import arms_of, bench_of, distinct, kernel_of, print_dry_run
 from harness.commands.options import (
     ARMS,
+    CONFIG,
     DRY_RUN,
     JOBS,
     KERNEL,
+    NICE,
     RESULTS,
     SCENARIO,
     SEEDS,
@@ -37,7 +39,8 @@ from harness.run.bench import Bench
 from harness.run.plan import Request, check_common_arm, check_repeats, expand, guest_job, run_command
 from harness.run.tracing import DEFAULT_EVENTS, chosen_arm, parse_events, trace_boot
 from harness.scenario.model import Scenario, Status
-from lab.base.errors import EXIT_PASS, Misuse
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
+from lab.kernels.kconfig import lacking
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import check, demand
 
@@ -107,7 +110,7 @@ def _run(
         ended.append((each.name, verdict))
         if fail_fast and verdict.exit_code:
             break
-    return _conclude(ended, [each.name for each in chosen[len(ended) :]])
+    return _conclude(ended, [each.name for each in chosen[len(ended) :]], booted)
 
 
 def _scenarios(refs: Sequence[str], failed: dict[str, str] | None) -> dict[str, Scenario]:
@@ -199,8 +202,11 @@ def _told(run: Run) -> Run:
     return run
 
 
-def _conclude(ended: Sequence[tuple[str, Verdict]], left: Sequence[str]) -> int:
-    """Print a line for each scenario where there are several, and the exit code of all; ``left`` were not run."""
+def _conclude(ended: Sequence[tuple[str, Verdict]], left: Sequence[str], kernel: Kernel) -> int:
+    """Print a line for each scenario where there are several, and the exit code of all; ``left`` were not run.
+
+    Where none can be judged on a build of the user's, print what that lacks.
+    """
     code = exit_code_of((verdict.status, verdict.exit_code) for _, verdict in ended)
     if len(ended) + len(left) > 1:
         console = console_of()
@@ -210,6 +216,8 @@ def _conclude(ended: Sequence[tuple[str, Verdict]], left: Sequence[str]) -> int:
             console.print(line.append(reason(verdict)), soft_wrap=True)
         if left:
             console.print(f"  not run (--fail-fast): {', '.join(left)}", soft_wrap=True)
+    if code == EXIT_CANNOT_JUDGE and (lacks := lacking(kernel)):
+        print(f"# {kernel.origin} lacks these; merge_config.sh -m .config FILE adds them:\n{lacks}", end="")
     return code
 
 
@@ -264,6 +272,8 @@ COMMANDS = {
             flag("--cold", "boot every guest; use no snapshot of a booted one"),
             RESULTS,
             JOBS,
+            NICE,
+            CONFIG,
             flag("--refresh", "use the newest package of the kernel, not the pinned one"),
             DRY_RUN,
             *EXPORTS,

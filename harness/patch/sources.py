@@ -115,6 +115,12 @@ class Sources:
                 others.append(file)
         return Touched(frozenset(functions), data, tuple(others))
 
+    def series(self) -> str:
+        """The series that the source belongs to, such as 6.12."""
+        return ".".join(
+            re.findall(r"^(?:VERSION|PATCHLEVEL) *= *([0-9]+)", self._text(self._old, "Makefile"), re.MULTILINE)
+        )
+
     def words(self) -> str:
         """The subjects of the commits, and the changed lines below the heads of their hunks."""
         subjects = self._git("log", "--format=Subject: %s", f"{self._old}..{self._new}")

@@ -18,6 +18,7 @@ from harness.judge.difference import JUDGED, Difference
 from harness.judge.verdict import Verdict
 from harness.judge.visible import unseen, unseen_change
 from harness.patch.series import Branch, Patch
+from harness.patch.sources import Sources
 from harness.profile.cells import ProfiledCell, chosen_cell, profiles_of_runs
 from harness.profile.differential import Differential, differential
 from harness.record.judging import compare_runs, judge_run
@@ -34,9 +35,11 @@ from lab.base.record import Outcome
 from lab.base.units import Tell
 from lab.kernels import tree
 from lab.kernels.model import Kernel
+from lab.kernels.module import Headers, module_path, replaced
 from lab.kernels.objects import changed_functions, keep_objects
 from lab.kernels.tree import KernelSource
 from lab.session import Lab
+from lab.yaml.strict import names
 
 METRICS = ("iops", "lat.p99", *COUNTED)
 _BOOTS = "boots"
@@ -192,8 +195,34 @@ class MeasuredSeries:
 
 
 @dataclass(frozen=True)
+class PackagedModules:
+    """The modules of a packaged kernel that are all that a change is part of, by their paths."""
+
+    headers: Headers
+    paths: tuple[str, ...]
+
+
+def modules_alone(headers: Headers, change: Sources) -> PackagedModules | str:
+    """What to build of the change, or why it takes a kernel."""
+    kernel, touched = headers.kernel, change.touched()
+    if (series := change.series()) != kernel.version.series:
+        return f"{kernel.release} is of series {kernel.version.series}, the tree of {series}"
+    files = sorted({file for _, file in touched.functions} | {*touched.data.values(), *touched.others})
+    paths = {file: module_path(kernel, file, change.module(file)) for file in files}
+    others = [file for file, path in paths.items() if not path]
+    return (
+        f"{names(others)} is in no module of {kernel.release}"
+        if others
+        else PackagedModules(headers, tuple(sorted({*paths.values()})))
+    )
+
+
+@dataclass(frozen=True)
 class Study:
-    """Kernels of ``branch``, built once, and their runs on ``bench``: of ``arms`` if named, under ``seeds``."""
+    """Kernels of ``branch``, built once, and their runs on ``bench``: of ``arms`` if named, under ``seeds``.
+
+    ``alone``: of a packaged kernel these modules are built, and nothing else.
+    """
 
     branch: Branch
     base_title: str
@@ -202,6 +231,7 @@ class Study:
     cache: Cache
     seeds: int | None = None
     arms: Sequence[str] = ()
+    alone: PackagedModules | None = None
 
     def base(self) -> SeriesKernel:
         """Raises CannotJudge when the base does not build: then nothing is said of the series."""
@@ -246,6 +276,9 @@ class Study:
         return self.bench.measure(Request(scenario, kernel, self.seeds, arms)).folder
 
     def _build(self, commit: str, title: str) -> Kernel:
+        if (alone := self.alone) is not None:
+            repository = self.branch.folder
+            return replaced(alone.headers, repository, commit, alone.paths, self.cache, title=title, tell=self.tell)
         return tree.built(self._source(commit, title), self.cache, tell=self.tell)
 
     def _source(self, commit: str, title: str) -> KernelSource:

@@ -43,7 +43,7 @@ from lab.yaml.strict import Problems, parse, plain_value
 
 _VERSION = re.compile(r"^\[[^\]]*\] Linux version (\S+)", re.MULTILINE)
 _PACKAGE = re.compile(r"^\[[^\]]*\] Linux version .* #[0-9]+ [A-Z_ ]*Debian (\S+)", re.MULTILINE)
-_NAMED = re.compile(r"Debian \S+, linux-\S+ (\S+)")
+_NAMED = re.compile(r"Debian \S+, linux-\S+ ([^\s,]+)")
 _SERIES = re.compile(r"(?:debian|source):([0-9]+\.[0-9]+)")
 _WORDS = frozenset(
     {"sentence", "reason", "reasons", "that", "known", "in_words", "because", "diagnosed", "killers", "within_layout"}

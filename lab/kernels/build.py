@@ -9,13 +9,13 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lab.base import host
 from lab.base.digest import canonical, digest_bytes
-from lab.base.errors import CannotJudge, LabBroken
+from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.host import compiler_version
 from lab.base.process import progress, run, time_left
 from lab.base.reading import real
@@ -23,11 +23,15 @@ from lab.base.units import Tell
 from lab.kernels import kconfig
 from lab.kernels.kconfig import WantedOption
 from lab.kernels.model import Release, parse_range
-from lab.kernels.store import read_config
+from lab.kernels.store import BZIMAGE, FIRST_PVH, read_config
 from lab.packages.apt import BOUND
 
 LOCALVERSION = "-blklab"
-_EVERY = 15.0  # seconds between two lines about a first build
+_EVERY = 15.0  # seconds between two lines about a build
+_LONG = 30.0  # seconds after which a build's objects are counted
+_NICE, _JOBS = "BLKLAB_NICE", "BLKLAB_JOBS"
+_BOOTED = "booted"
+"""In the folder of objects: vmlinux without symbols and debugging information, which a guest boots."""
 _FIXED = {
     "KBUILD_BUILD_TIMESTAMP": "Mon Jan  1 00:00:00 UTC 2024",
     "KBUILD_BUILD_USER": "blklab",
@@ -52,6 +56,7 @@ _FAILURES = (
     re.compile(r"^make\[?[0-9]*\]?: \*\*\* .*", re.MULTILINE),
     re.compile(r"error", re.MULTILINE | re.IGNORECASE),
 )
+_COMPILES = re.compile(rb" -c -o \S+\.o ")
 # None of these is a property of the source, so the commit must not be skipped for them.
 _HOST_FAILURES = re.compile(
     r"No space left on device|Disk quota exceeded|Cannot allocate memory|virtual memory exhausted|"
@@ -137,31 +142,57 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything besides the source that a build depends on. ``wanted`` are the options that ``release`` has."""
+    """Everything besides the source that a build depends on. ``wanted`` are the options that ``release`` has.
+
+    ``own`` is the text of a configuration of the user's, to which only what they need is added; empty for the lab's.
+    """
 
     release: Release
     wanted: tuple[WantedOption, ...]
     fixups: tuple[Fixup, ...]
     toolchain: Toolchain
+    own: str = ""
 
     @property
     def digest(self) -> str:
         """Identifies configuration, fixups, compiler and what is fixed here: sha256 in hex."""
         asked = [[option.option, option.value, option.names] for option in self.wanted]
         rows = [[fixup.variables, fixup.options] for fixup in self.fixups]
-        return digest_bytes(canonical([asked, rows, self.toolchain.identity, _FIXED, LOCALVERSION]))
+        own = [self.own] if self.own else []
+        return digest_bytes(canonical([asked, rows, self.toolchain.identity, _FIXED, LOCALVERSION, *own]))
+
+    @property
+    def family(self) -> str:
+        """Identifies builds that use each other's objects: other compilers and configurations have none in common."""
+        return digest_bytes(f"{self.toolchain.identity}\n{self.own}".encode())
 
 
 @dataclass(frozen=True)
 class Output:
     """A finished build in its folder ``objects``; ``seconds`` of host time that it took.
 
-    ``compiled`` are the objects of a build from scratch, 0 for one that used earlier ones.
+    ``compiled`` are the objects of a build from scratch, 0 for one that used earlier ones. ``image`` is what a guest
+    boots.
     """
 
     objects: Path
     seconds: float
-    compiled: int = 0
+    compiled: int
+    image: Path
+
+
+def _number(variable: str, least: int, most: int = 999) -> int:
+    """The number in a variable of the environment, 0 without one. Raises Misuse."""
+    text = os.environ.get(variable) or ""
+    if text and not (text.isdecimal() and least <= int(text) <= most):
+        raise Misuse(f"{variable}={text}: expected a number from {least} to {most}", remedy="correct or unset it")
+    return int(text or 0)
+
+
+def make_words(folder: Path) -> list[str]:
+    """make in ``folder``, with as many jobs and as polite as the user says."""
+    polite = ("nice", "-n", str(niceness)) if (niceness := _number(_NICE, 0, 19)) else ()
+    return [*BOUND, *polite, "make", "-C", str(folder), f"-j{_number(_JOBS, 1) or host.usable_cores()}"]
 
 
 def toolchain() -> Toolchain:
@@ -177,8 +208,9 @@ def toolchain() -> Toolchain:
     return Toolchain(first, major_version(compiler))
 
 
-def recipe(release: Release, tools: Toolchain, further: Sequence[str] = ()) -> Recipe:
-    """How a kernel of that release is built, with ``further`` options (without CONFIG_) switched on.
+def recipe(release: Release, tools: Toolchain, further: Sequence[str] = (), config: str = "") -> Recipe:
+    """How a kernel of that release is built, with ``further`` options (without CONFIG_) switched on, of the lab's
+    configuration or of the text ``config``.
 
     Raises InputErrors for fragments that cannot be read.
     """
@@ -187,70 +219,87 @@ def recipe(release: Release, tools: Toolchain, further: Sequence[str] = ()) -> R
     listed = tuple(option for option in listed if option.option not in own)
     listed += tuple(WantedOption(name, "y", "the mutant's Options", (name,)) for name in own)
     wanted = tuple(option for option in listed if option.belongs_to(release))
-    return Recipe(release, wanted, fixups_for(release, tools.major, FIXUPS), tools)
+    return Recipe(release, wanted, fixups_for(release, tools.major, FIXUPS), tools, config)
 
 
 class Builder:
     """Builds ``source`` in ``objects``, which keeps what can be used again by the next build."""
 
-    def __init__(self, source: Path, objects: Path, log: Path, how: Recipe, tell: Tell, *, expected: int = 0) -> None:
-        """``expected`` are the objects that a build from scratch compiles, 0 if unknown."""
+    def __init__(self, source: Path, objects: Path, log: Path, how: Recipe, tell: Tell) -> None:
         self._source, self._objects, self._log, self._how, self._tell = source, objects, log, how, tell
-        self._expected = expected
+        self._targets = ("vmlinux" if how.release >= FIRST_PVH else "bzImage", "modules")
+        self._expected: int | None = None
         self._said: list[str] = []
 
-    def build(self, name: str) -> Output:
-        """Raises CannotJudge when the source cannot be built, with the first error and the log's path."""
-        started = time.monotonic()
+    def build(self, name: str, *, configured: bool = False) -> Output:
+        """``configured``: the folder has the configuration that this build would get.
+
+        Raises CannotJudge when the source cannot be built, with the first error and the log's path.
+        """
+        started, began = time.monotonic(), time.time()
         self._log.parent.mkdir(parents=True, exist_ok=True)
         used = (self._objects / "vmlinux").exists()
         self._tell(f"building {name}" + ("" if used else ": a first build takes minutes, the next ones seconds"))
-        self._configure()
-        with nullcontext() if used else progress(self._tell, self._line, _EVERY):
-            failed = self._make("bzImage", "modules")
+        if not (used and configured):
+            self._configure()
+        with progress(self._tell, partial(self._line, began), _EVERY):
+            failed = self._make(*self._targets)
         if failed and used and not self._is_of_source(failed):
             # Remains of an older build may be the cause.
             self._tell(f"building {name} again from scratch")
             shutil.rmtree(self._objects)
             self._configure()
-            failed = self._make("bzImage", "modules")
+            failed = self._make(*self._targets)
         if failed:
             raise self._failure(name, failed)
-        return Output(self._objects, time.monotonic() - started, 0 if used else self._compiled())
+        image = self._objects / BZIMAGE
+        if self._how.release >= FIRST_PVH:
+            image = self._objects / _BOOTED
+            # As for a bzImage: arch/x86/boot/compressed/Makefile.
+            run(["objcopy", "-R", ".comment", "-S", str(self._objects / "vmlinux"), str(image)], hint=_REMEDY)
+        return Output(self._objects, time.monotonic() - started, 0 if used else self._compiled(0), image)
 
-    def _line(self, seconds: float) -> str:
-        done = self._compiled()
-        of = f" of about {self._expected}" if self._expected else ""
-        return f"compiled {done}{of} objects{time_left(done, self._expected, seconds)}"
+    def _line(self, began: float, seconds: float) -> str:
+        done = self._compiled(began)
+        # Counting takes 5 s of CPU time. Before kbuild has read .config, this make would do so too.
+        if self._expected is None and seconds >= _LONG and self._has_begun():
+            said = run(self._argv("-n", *self._targets), env=self._environment(), accept=range(256), hint=_REMEDY)
+            self._expected = done + len(_COMPILES.findall(said.stdout))
+        of = f" of {self._expected:,}" if self._expected else ""
+        return f"compiled {done:,}{of} objects{time_left(done, self._expected or 0, seconds)}"
 
-    def _compiled(self) -> int:
-        return sum(1 for _ in self._objects.rglob("*.o"))
+    def _has_begun(self) -> bool:
+        read, config = self._objects / "include/config/auto.conf", self._objects / ".config"
+        return read.exists() and read.stat().st_mtime >= config.stat().st_mtime
+
+    def _compiled(self, since: float) -> int:
+        return sum(path.stat().st_mtime >= since for path in self._objects.rglob("*.o"))
 
     def _configure(self) -> None:
         self._objects.mkdir(exist_ok=True)
-        self._demand("allnoconfig")
-        fragment = self._objects / "lab.config"
-        fixups = [line for fixup in self._how.fixups for line in fixup.options]
-        fragment.write_text("".join(f"{line}\n" for line in (*(option.line for option in self._how.wanted), *fixups)))
+        fragment, config, own = self._objects / "lab.config", self._objects / ".config", self._how.own
+        if own:
+            config.write_text(own)
+        self._demand("olddefconfig" if own else "allnoconfig")
+        before, wanted = read_config(config), self._how.wanted
+        lines = kconfig.own_fragment(wanted, before) if own else [option.line for option in wanted]
+        lines += [line for fixup in self._how.fixups for line in fixup.options]
+        fragment.write_text("".join(f"{line}\n" for line in lines))
         merge = self._source / "scripts/kconfig/merge_config.sh"
         if not merge.is_file():
             raise CannotJudge(f"this source has no {merge.relative_to(self._source)}", remedy="it is too old")
-        argv = ["sh", str(merge), "-m", "-O", str(self._objects), str(self._objects / ".config"), str(fragment)]
+        argv = ["sh", str(merge), "-m", "-O", str(self._objects), str(config), str(fragment)]
         run(argv, cwd=self._objects, env=self._environment(), hint=_REMEDY)
         self._demand("olddefconfig")
-        config = read_config(self._objects / ".config")
-        kconfig.demand_survivors(self._how.wanted, config, self._how.release, self._source)
+        after = read_config(config)
+        if own:
+            self._tell(f"your configuration, {kconfig.describe_own(before, after)}")
+            wanted = kconfig.needs(wanted, after)
+        kconfig.demand_survivors(wanted, after, self._how.release, self._source)
 
     def _make(self, *targets: str) -> str:
         """The output of a make that failed, empty on success. All output is appended to the log."""
-        variables = {"O": str(self._objects), "ARCH": "x86_64", "LOCALVERSION": LOCALVERSION}
-        variables |= {name: value for fixup in self._how.fixups for name, value in fixup.variables}
-        dialect = variables.pop("CC_DIALECT", "")
-        variables["CC"] = " ".join(filter(None, ("ccache" if shutil.which("ccache") else "", "gcc", dialect)))
-        words = [f"{name}={value}" for name, value in variables.items()]
-        jobs = f"-j{host.usable_cores()}"
-        argv = [*BOUND, "nice", "-n", "19", "make", "-C", str(self._source), jobs, *words, *targets]
-        done = run(argv, env=self._environment(), accept=range(256), hint=_REMEDY)
+        done = run(self._argv(*targets), env=self._environment(), accept=range(256), hint=_REMEDY)
         said = (done.stdout + done.stderr).decode(errors="replace")
         self._said.append(f"$ make {' '.join(targets)}\n{said}")
         self._log.write_text("\n".join(self._said))
@@ -262,6 +311,14 @@ class Builder:
                 remedy=f"see {self._log}; disk, memory and installed programs are in blklab doctor",
             )
         return done.stderr.decode(errors="replace") or said or f"make ended with {done.returncode}"
+
+    def _argv(self, *targets: str) -> list[str]:
+        variables = {"O": str(self._objects), "ARCH": "x86_64", "LOCALVERSION": LOCALVERSION}
+        variables |= {name: value for fixup in self._how.fixups for name, value in fixup.variables}
+        dialect = variables.pop("CC_DIALECT", "")
+        variables["CC"] = " ".join(filter(None, ("ccache" if shutil.which("ccache") else "", "gcc", dialect)))
+        words = [f"{name}={value}" for name, value in variables.items()]
+        return [*make_words(self._source), *words, *targets]
 
     def _environment(self) -> Mapping[str, str]:
         carried = {name: value for name, value in os.environ.items() if _CARRIED.fullmatch(name)}

@@ -16,7 +16,7 @@ from lab.kernels import store
 from lab.kernels.model import Kernel, KernelRange, Release
 from lab.packages import sources
 from lab.packages.apt import Archive, Package
-from lab.packages.store import Choose, Pin, archive_of, read_pins, unpacked
+from lab.packages.store import Choose, Pin, archive_of, read_pin, read_pins, unpacked
 
 # Series to the suites that carry it: groups in order of preference, the newest within a group wins.
 SERIES: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -40,6 +40,12 @@ def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
     """``wanted`` is what follows ``debian:``. Raises CannotJudge when no suite has such a kernel."""
     pin = f"debian-{wanted}"
     return fetched(f"debian:{wanted}", pin, choice(wanted), "debian", cache, refresh=refresh, tell=tell)
+
+
+def pinned(spec: str, cache: Cache) -> Pin | None:
+    """The packages of a kernel that was resolved, None for one that is not Debian's."""
+    kind, _, wanted = spec.partition(":")
+    return read_pin(cache, f"debian-{wanted}") if kind == "debian" else None
 
 
 def fetched(

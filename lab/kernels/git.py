@@ -56,10 +56,27 @@ def is_repository(folder: Path) -> bool:
     return (folder / ".git").exists() or ((folder / "HEAD").is_file() and (folder / "objects").is_dir())
 
 
+def build_folders(folder: Path) -> Iterator[Path]:
+    """Where a kernel is built that is worked on in ``folder``: KBUILD_OUTPUT, the folder of objects (``make O=``) that
+    this is, the top of the tree."""
+    if named := os.environ.get("KBUILD_OUTPUT"):
+        yield Path(named).absolute()
+    if objects := _folder_of_objects(real(folder)):
+        yield objects
+    if top := kernel_tree(folder):
+        yield top
+
+
+def _folder_of_objects(folder: Path) -> Path | None:
+    return next((parent for parent in (folder, *folder.parents) if (parent / "source/Kbuild").is_file()), None)
+
+
 def kernel_tree(folder: Path) -> Path | None:
-    """The top of the git work tree of a kernel that ``folder`` is in; None outside of one."""
+    """The top of the git work tree of a kernel that ``folder`` is in, or that is built there; None outside of one."""
     folder = real(folder)
-    top = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
+    objects = _folder_of_objects(folder)
+    parents = (real(objects / "source"),) if objects else (folder, *folder.parents)
+    top = next((parent for parent in parents if (parent / ".git").exists()), None)
     makefile = top / "Makefile" if top else None
     if makefile is None or not makefile.is_file():
         return None
@@ -172,10 +189,20 @@ class Checkout:
         listed = self._run("ls-tree", "--name-only", tree, "--", path)
         return self._run("cat-file", "blob", f"{tree}:{path}") if listed else None
 
+    def differing(self, old: str, new: str) -> list[str]:
+        """The paths of files that differ between two trees."""
+        return self._run("diff-tree", "-r", "--name-only", "--no-renames", "-z", old, new).rstrip("\0").split("\0")
+
     def check_out(self, tree: str) -> None:
         """Make ``source`` hold exactly ``tree``; files that are the same already keep their time stamps."""
+        whole = self._git / "whole"
+        clean = whole.exists()
+        whole.unlink(missing_ok=True)
         self._run("read-tree", "--reset", "-u", tree, index="index", work_tree=self.source)
-        self._run("clean", "-ffdxq", index="index", work_tree=self.source)
+        if not clean:
+            # A checkout that was killed may have left files that its tree does not have.
+            self._run("clean", "-ffdxq", index="index", work_tree=self.source)
+        whole.touch()
 
     def _run(self, *words: str, index: str = "", work_tree: Path | None = None) -> str:
         return self._git_command(words, index, work_tree).stdout.decode(errors="replace").strip()

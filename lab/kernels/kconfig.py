@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.base.errors import CannotJudge, InputErrors, Problem
-from lab.kernels.model import RangeError, Release, parse_range
+from lab.base.errors import CannotJudge, InputErrors, Misuse, Problem
+from lab.kernels.model import Kernel, RangeError, Release, parse_range
 from lab.yaml.strict import shown_path
 
 FRAGMENTS = Path(__file__).resolve().parents[2] / "kconfigs"
@@ -23,6 +23,10 @@ _SET = re.compile(r"(CONFIG_[A-Za-z0-9_]+)=(\S.*)")
 _NOT_SET = re.compile(r"# (CONFIG_[A-Za-z0-9_]+) is not set")
 _NAMES = re.compile(r"#: (CONFIG_\w+(?: or CONFIG_\w+)+)")
 _KERNELS = re.compile(r"#: (CONFIG_\w+) ((?:>=|<|[0-9]).*)")
+# One of several, of which each serves.
+_CHOICES = {"CONFIG_HZ_250", "CONFIG_NO_HZ_IDLE"}
+# A distribution's keys are no part of the source.
+_KEYS = ('CONFIG_SYSTEM_TRUSTED_KEYS=""', 'CONFIG_SYSTEM_REVOCATION_KEYS=""')
 # Abilities of compiler and architecture are not choices of a configuration.
 _GIVEN = re.compile(r"CONFIG_(CC|GCC|CLANG|AS|LD|LLD|RUSTC?|PAHOLE|TOOLS|HAVE|ARCH|GENERIC)_")
 
@@ -137,6 +141,70 @@ def lost(wanted: Iterable[WantedOption], config: Mapping[str, str], release: Rel
         if unset and option.belongs_to(release):
             absent[option.names] = Lost(option, config.get(option.option, UNSET))
     return tuple(absent.values())
+
+
+def needs(wanted: Iterable[WantedOption], config: Mapping[str, str]) -> tuple[WantedOption, ...]:
+    """Those of ``wanted`` that a configuration of the user's own must get, to boot here and to run scenarios.
+
+    A driver may be a module, unless the guest boots by it (base.config). A choice that only decides figures stays.
+    """
+    return tuple(option for option in wanted if option.option not in _CHOICES and _lacks(option, config))
+
+
+def _lacks(option: WantedOption, config: Mapping[str, str]) -> bool:
+    values = {config.get(name, UNSET) for name in option.names}
+    if option.value == UNSET:
+        return False
+    if option.value == "y":
+        return not values & ({"y"} if option.place.startswith("base.") else {"y", "m"})
+    return (
+        not any(value.isdecimal() and int(value) >= int(option.value) for value in values)
+        if option.value.isdecimal()
+        else option.value not in values
+    )
+
+
+def lacking(kernel: Kernel) -> str:
+    """A fragment with what a kernel that its user built lacks of ``kconfigs``; empty for other kernels."""
+    if not kernel.spec.startswith("path:"):
+        return ""
+    wanted = (option for option in read_fragments(fragments()) if option.belongs_to(kernel.version))
+    return "".join(f"{option.line}\n" for option in needs(wanted, kernel.config))
+
+
+def own_fragment(wanted: Iterable[WantedOption], config: Mapping[str, str]) -> list[str]:
+    """What is merged into a configuration of the user's own: what it needs, and no modules that no scenario loads."""
+    wanted = tuple(wanted)
+    known = {name for option in wanted for name in option.names}
+    unused = [name for name, value in config.items() if value == "m" and name not in known]
+    return [*(option.line for option in needs(wanted, config)), *(f"# {name} is not set" for name in unused), *_KEYS]
+
+
+def describe_own(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """What was added to and changed in a configuration of the user's own, on one line."""
+    options = drift(before, after).options
+    added = [f"{name.removeprefix('CONFIG_')}={new}" for name, (old, new) in options.items() if old == UNSET]
+    changed = [
+        f"{name.removeprefix('CONFIG_')}={new}, was {old}"
+        for name, (old, new) in options.items()
+        if UNSET not in (old, new)
+    ]
+    less = sum(pair == ("m", UNSET) for pair in options.values())
+    rows = (
+        ("added", added),
+        ("changed", changed),
+        ("left out", [f"{less} {'module' if less == 1 else 'modules'} that no scenario loads"] if less else []),
+    )
+    return "; ".join(f"{what}: {' '.join(names)}" for what, names in rows if names) or "as it is"
+
+
+def demand_own(text: str, path: Path) -> str:
+    """The text of a .config that gcc can build for x86-64. Raises Misuse."""
+    if "CONFIG_X86_64=y\n" not in text:
+        raise Misuse(f"{path} is not for x86-64: CONFIG_X86_64 is not set", remedy="make ARCH=x86_64 menuconfig")
+    if "CONFIG_CC_IS_CLANG=y\n" in text:
+        raise Misuse(f"{path} is for clang, and kernels are built with gcc here", remedy="make CC=gcc olddefconfig")
+    return text
 
 
 def demand_survivors(wanted: Sequence[WantedOption], config: Mapping[str, str], release: Release, tree: Path) -> None:

@@ -8,7 +8,7 @@ import hashlib
 import os
 import platform
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,11 +20,11 @@ from lab.base.reading import read_json
 from lab.base.units import Tell
 from lab.kernels import store
 from lab.kernels.binaries import image_release
-from lab.kernels.model import Kernel
+from lab.kernels.model import Kernel, Release
 from lab.kernels.store import FoundKernel
 from lab.packages.apt import BOUND
 
-_TREE_IMAGE = Path("arch/x86/boot/bzImage")
+_SOURCES = (".c", ".h", ".S", "Kconfig", "Makefile", "Kbuild")
 _TREE_RELEASE = Path("include/config/kernel.release")
 
 
@@ -110,7 +110,7 @@ def find(folder: Path) -> FoundKernel:
     kernels = store.find_kernels(folder)
     if not kernels:
         raise Misuse(
-            f"{folder} holds no kernel: neither a built tree ({_TREE_IMAGE}) nor boot/vmlinuz-RELEASE with "
+            f"{folder} holds no kernel: neither a built tree ({store.BZIMAGE}) nor boot/vmlinuz-RELEASE with "
             "boot/config-RELEASE and lib/modules/RELEASE (or vmlinuz and config among the modules)",
             remedy="name a built kernel tree, the folder of an unpacked package, or INSTALL_MOD_PATH of a build",
         )
@@ -144,11 +144,17 @@ def find_host(root: Path, release: str) -> FoundKernel:
     return _check(store.installed(image, config, modules))
 
 
-def built_tree(tree: Path) -> FoundKernel:
-    """The kernel that was built in ``tree``: a source folder, or the folder of an out-of-tree build."""
-    for path, target in ((_TREE_IMAGE, "bzImage"), (_TREE_RELEASE, "prepare"), (Path(".config"), "defconfig")):
-        if not (tree / path).is_file():
-            raise CannotJudge(f"the kernel tree {tree} is not built: no {path}", remedy=f"make -C {tree} {target}")
+def built_tree(tree: Path, image: Path | None = None) -> FoundKernel:
+    """The kernel that was built in ``tree``: a source folder, or the folder of an out-of-tree build.
+
+    Its image is ``image``, by default the later of bzImage and vmlinux.
+    """
+    images = (path for path in (tree / store.BZIMAGE, tree / "vmlinux") if path.is_file())
+    image = image or max(images, key=lambda path: path.stat().st_mtime, default=tree / store.BZIMAGE)
+    for path, target in ((image, "bzImage"), (tree / _TREE_RELEASE, "prepare"), (tree / ".config", "defconfig")):
+        if not path.is_file():
+            name = path.relative_to(tree)
+            raise CannotJudge(f"the kernel tree {tree} is not built: no {name}", remedy=f"make -C {tree} {target}")
     order = tree / "modules.order"
     listed = order.read_text().split() if order.exists() else []
     # Up to 5.x "kernel/block/x.ko", later "block/x.ko", from 6.3 (f65a486821cf) "block/x.o".
@@ -161,11 +167,32 @@ def built_tree(tree: Path) -> FoundKernel:
         )
     files = {f"kernel/{name}": tree / name for name in built}
     release = (tree / _TREE_RELEASE).read_text().strip()
-    return _check(FoundKernel(release, tree / _TREE_IMAGE, tree / ".config", {**files, **store.tables(tree)}))
+    return _check(FoundKernel(release, image, tree / ".config", {**files, **store.tables(tree)}))
+
+
+def finished_build(top: Path, folders: Iterable[Path]) -> Path | None:
+    """The first of ``folders`` with a build of the tree ``top``. Raises Misuse where a source is newer."""
+    for folder in folders:
+        images = [path for path in (folder / store.BZIMAGE, folder / "vmlinux") if path.is_file()]
+        if not images or not (folder / _TREE_RELEASE).is_file():
+            continue
+        built = max(path.stat().st_mtime for path in images)
+        listed = run(["git", "--no-optional-locks", "-C", str(top), "ls-files", "-z"]).stdout.decode(
+            errors="surrogateescape"
+        )
+        paths = (top / name for name in listed.split("\0") if name.endswith(_SOURCES))
+        if newer := next((path for path in paths if path.exists() and path.stat().st_mtime > built), None):
+            raise Misuse(
+                f"the build in {folder} is older than {newer.relative_to(top)}",
+                remedy=f"make there, or --kernel tree:{top} for a build of blklab's",
+            )
+        return folder
+    return None
 
 
 def _check(kernel: FoundKernel) -> FoundKernel:
-    store.demand_bzimage(kernel.image)
+    if not (store.holds_elf(kernel.image) and Release.parse(kernel.release) >= store.FIRST_PVH):
+        store.demand_bzimage(kernel.image)
     release = image_release(kernel.image.read_bytes())
     if release not in (None, kernel.release):
         raise CannotJudge(

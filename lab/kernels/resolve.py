@@ -10,7 +10,7 @@ from lab.base.cache import Cache
 from lab.base.errors import Misuse
 from lab.base.units import Tell, silent
 from lab.kernels import debian, local
-from lab.kernels.git import commit_of, kernel_tree
+from lab.kernels.git import build_folders, commit_of, kernel_tree
 from lab.kernels.model import Kernel
 from lab.kernels.mutants import demand_known
 from lab.yaml.strict import quoted
@@ -40,7 +40,7 @@ FORMS: Mapping[str, str] = {
     "mutant:": "mutant:no-fair-tags (the same as source:6.12+no-fair-tags, or of the tree that BLKLAB_TREE names)",
     "mainline:": "mainline:v6.12 (as Ubuntu's mainline archive has it; needs virtme-ng)",
     "host": "host (the one that this machine runs)",
-    _HERE: ". (the kernel's git work tree that this folder is in, as it is; HEAD~1 and the like: a commit of it)",
+    _HERE: ". (the kernel's git work tree that this folder is in, or its finished build; HEAD~1: a commit of it)",
 }
 
 
@@ -77,14 +77,16 @@ def demand(spec: str) -> str:
 
 
 def in_tree(spec: str) -> str:
-    """``tree:TOP`` of ``.``, ``tree:TOP@COMMIT`` of a revision; empty for all other words and outside of a tree."""
+    """``tree:TOP`` of ``.``, or ``path:DIR`` of its finished build, ``tree:TOP@COMMIT`` of a revision; empty for all
+    other words and outside of a tree. Raises Misuse for a build that is older than its sources."""
     if ":" in spec or spec in {*FORMS} - {_HERE}:
         return ""
     top = kernel_tree(Path.cwd())
     if top is None and spec == _HERE:
         raise Misuse(f"{Path.cwd()} is not in a git work tree of the kernel", remedy="cd into the tree, or tree:DIR")
     if top is None or spec == _HERE:
-        return f"tree:{top}" if top else ""
+        build = local.finished_build(top, build_folders(Path.cwd())) if top else None
+        return f"path:{build}" if build else f"tree:{top}" if top else ""
     try:
         return f"tree:{top}@{commit_of(top, spec)[:12]}"
     except Misuse:

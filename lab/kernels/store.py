@@ -19,10 +19,13 @@ from lab.base.process import run
 from lab.base.reading import read_json
 from lab.kernels.binaries import DAMAGE, extract_vmlinux, is_bzimage
 from lab.kernels.model import Kernel, Release
+from lab.native.elf import is_elf
 from lab.packages import tools
 
 KIND = "kernels"
-_FIRST_PVH = Release.parse("5.0")
+BZIMAGE = Path("arch/x86/boot/bzImage")
+"""In a built tree."""
+FIRST_PVH = Release.parse("5.0")
 """Before 7733607fb3e6 a PVH entry makes hypercalls of Xen; QEMU would enter there whenever the ELF has the note."""
 TABLES = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
 
@@ -81,15 +84,24 @@ def keep(kernel: FoundKernel, into: Path, place: Callable[[Path, Path], object] 
         (modules / name).parent.mkdir(parents=True, exist_ok=True)
         place(path, modules / name)
     make_dependencies(into, kernel.release)
+    image = (into / "image").read_bytes()
     try:
-        vmlinux = extract_vmlinux((into / "image").read_bytes())
+        vmlinux = None if is_elf(image) else extract_vmlinux(image)
     except DAMAGE as error:
         raise CannotJudge(f"the kernel image is damaged: {error}", remedy="build or install it again") from error
-    if vmlinux is not None:
+    if is_elf(image):
+        (into / "vmlinux").hardlink_to(into / "image")
+    elif vmlinux is not None:
         (into / "vmlinux").write_bytes(vmlinux)
-    files = {"image": into / "image", **{name: modules / name for name in modules_of(modules)}}
+    describe(into, kernel.release)
+
+
+def describe(entry: Path, release: str) -> None:
+    """Write kernel.json, which identifies image and modules."""
+    modules = entry / "lib/modules" / release
+    files = {"image": entry / "image", **{name: modules / name for name in modules_of(modules)}}
     digest = digest_of({name: known_digest(path) for name, path in files.items()})
-    (into / "kernel.json").write_text(json.dumps({"release": kernel.release, "digest": digest}) + "\n")
+    (entry / "kernel.json").write_text(json.dumps({"release": release, "digest": digest}) + "\n")
 
 
 def load(entry: Path, spec: str, origin: str, modules: Path | None = None, mutant: str = "") -> Kernel:
@@ -107,7 +119,7 @@ def load(entry: Path, spec: str, origin: str, modules: Path | None = None, mutan
         version=release,
         origin=origin,
         image=demand_intact(image),
-        vmlinux=demand_intact(vmlinux) if is_noted(vmlinux) and release >= _FIRST_PVH else None,
+        vmlinux=demand_intact(vmlinux) if is_noted(vmlinux) and release >= FIRST_PVH else None,
         modules=modules or entry / "lib/modules" / release.text,
         config=options,
         digest=digest,
@@ -142,6 +154,12 @@ def modules_of(modules: Path) -> list[str]:
 def digest_of(files: Mapping[str, str]) -> str:
     """One digest over the names and digests of image and modules."""
     return hashlib.sha256("".join(f"{files[name]}  {name}\n" for name in sorted(files)).encode()).hexdigest()
+
+
+def holds_elf(image: Path) -> bool:
+    """Whether ``image`` is an ELF kernel, which QEMU enters through its PVH note."""
+    with image.open("rb") as stream:
+        return is_elf(stream.read(0x10))
 
 
 def demand_bzimage(image: Path) -> None:

@@ -7,12 +7,13 @@ the id of the (patched) git tree, the configuration asked for and the compiler, 
 are one kernel. Each source has a lasting workspace in the cache, repositories that borrow one another's
 objects (git clone --shared) the same one:
 
-<cache>/trees/<key>/git  src/  objects/  logs/
+<cache>/trees/<key>/git  src/  objects-<family>/  logs/
 """
 
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken, Misuse, no_such_folder
 from lab.base.reading import read_json, real
 from lab.base.units import Tell, silent
-from lab.kernels import build, debian, git, local, mutants, store
+from lab.kernels import build, debian, git, kconfig, local, mutants, store
 from lab.kernels.build import Builder, Output, Recipe, Toolchain
 from lab.kernels.git import Checkout
 from lab.kernels.model import Kernel, Release
@@ -36,6 +37,10 @@ from lab.packages.store import Finish, Pin, read_pin, unpacked
 
 KIND = "trees"
 _FACTS = "build.json"
+_OBJECTS, _KEPT = "objects-", 3
+"""Folders of objects in a workspace: one for each compiler and configuration, of which the last three are kept."""
+_CONFIGURES = re.compile(r"(^|/)Kconfig|^scripts/|^(arch/x86/)?Makefile$")
+"""Files that decide what olddefconfig makes of a configuration."""
 _MUTANT_SUFFIX = re.compile(rf"(.*)\+({mutants.NAME_FORM})")
 _MAKEFILE = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION) *= *(.*?)\s*$", re.MULTILINE)
 
@@ -119,6 +124,16 @@ def in_objects(
         return look(objects, workspace / "src")
 
 
+def own_configuration() -> str:
+    """The text of the user's .config that kernels are built with; empty for the lab's. Raises Misuse."""
+    path = Path(os.environ.get(CONFIG_VARIABLE) or "")
+    if path == Path():
+        return ""
+    if not path.is_file():
+        raise Misuse(f"there is no configuration {path}", remedy="make defconfig, or name another file")
+    return kconfig.demand_own(path.read_text(), path)
+
+
 def _workshop(source: KernelSource, workspace: Path, cache: Cache, tell: Tell) -> "_Workshop":
     commit = git.commit_of(source.path, source.revision) if source.revision else ""
     return _Workshop(source, commit, build.toolchain(), workspace, cache, tell)
@@ -155,7 +170,7 @@ class _Workshop:
         mutation = self._mutation(release)
         patched = checkout.patched(tree, mutation.patch) if mutation else tree
         further = mutation.options if mutation else ()
-        recipe = build.recipe(release, self.tools, further)
+        recipe = build.recipe(release, self.tools, further, own_configuration())
         return checkout, tree, mutation, patched, recipe
 
     def _tree(self, checkout: git.Checkout) -> str:
@@ -174,13 +189,22 @@ class _Workshop:
     def _make(self, checkout: git.Checkout, tree: str, recipe: Recipe) -> Output:
         checkout.check_out(tree)
         log = self.workspace / "logs" / f"{tree[:12]}.log"
-        expected = round(builds(self.cache).objects)
-        how = Builder(checkout.source, self.workspace / "objects", log, recipe, self.tell, expected=expected)
-        return how.build(self.source.title + (f" with {self.source.mutant}" if self.source.mutant else ""))
+        objects = self.workspace / f"{_OBJECTS}{recipe.family[:12]}"
+        note = objects / "configured"
+        digest, _, last = note.read_text().partition(" ") if note.exists() else ("", "", "")
+        note.unlink(missing_ok=True)
+        configured = digest == recipe.digest and not any(map(_CONFIGURES.search, checkout.differing(last, tree)))
+        how = Builder(checkout.source, objects, log, recipe, self.tell)
+        title = self.source.title + (f" with {self.source.mutant}" if self.source.mutant else "")
+        output = how.build(title, configured=configured)
+        note.write_text(f"{recipe.digest} {tree}")
+        for old in _by_use(self.workspace)[:-_KEPT]:
+            shutil.rmtree(old)
+        return output
 
     def _build(self, checkout: git.Checkout, tree: str, recipe: Recipe, into: Path) -> None:
         output = self._make(checkout, tree, recipe)
-        kernel = local.built_tree(output.objects)
+        kernel = local.built_tree(output.objects, output.image)
         store.keep(kernel, into)
         facts = {
             "source": self.source.title,
@@ -223,17 +247,22 @@ def _read_facts(path: Path) -> Mapping[str, object]:
 @dataclass(frozen=True)
 class Builds:
     """Medians of the kernels in the cache that were built here: seconds of a first and of a further build, 0 without
-    one, and ``objects`` of a first build.
+    one.
     """
 
     first: float
     further: float
-    objects: float
 
 
 def has_objects(source: KernelSource, cache: Cache) -> bool:
     """Whether the next build of the source uses the objects of an earlier one."""
-    return (cache.root / KIND / _workspace_key(source) / "objects/vmlinux").is_file()
+    return bool(_by_use(cache.root / KIND / _workspace_key(source)))
+
+
+def _by_use(workspace: Path) -> list[Path]:
+    """The folders of objects in which a kernel was built, that of the last build last."""
+    built = {path.parent: path.stat().st_mtime for path in workspace.glob(f"{_OBJECTS}*/vmlinux")}
+    return sorted(built, key=lambda folder: built[folder])
 
 
 def builds(cache: Cache) -> Builds:
@@ -241,7 +270,7 @@ def builds(cache: Cache) -> Builds:
     first, further = ([row for row in known if bool(row.get("compiled")) is wanted] for wanted in (True, False))
     # Builds of earlier versions did not say which they are.
     further = [row for row in further if "compiled" in row]
-    return Builds(_median(first, "seconds"), _median(further, "seconds"), _median(first, "compiled"))
+    return Builds(_median(first, "seconds"), _median(further, "seconds"))
 
 
 def _median(documents: Sequence[Mapping[str, object]], key: str) -> float:
@@ -280,7 +309,7 @@ def _version(source: KernelSource, makefile: str | None) -> Release:
 
 
 DEFAULT = "source:6.12"
-TREE_VARIABLE = "BLKLAB_TREE"
+TREE_VARIABLE, CONFIG_VARIABLE = "BLKLAB_TREE", "BLKLAB_CONFIG"
 _KIND = "sources"
 _ID = "tree-id"
 _FORM = re.compile(rf"([0-9]+\.[0-9]+)(?:\+({mutants.NAME_FORM}))?")

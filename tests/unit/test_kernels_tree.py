@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Kernels built from source, with a make that builds a toy: what is built, what is kept, what an error says."""
 
+import lzma
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import pytest
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.kernels import tree
+from lab.kernels.binaries import is_bzimage
 from lab.kernels.model import Kernel
+from tests.unit.kernel_samples import bzimage, elf
 from tests.unit.tree_samples import commit, fake_tools, git, write_fragments, write_source
 
 PATCH = """Mutant: it is broken
@@ -52,8 +56,11 @@ def build(cache: Cache, wanted: str, tmp_path: Path, *lines: str) -> Kernel:
 
 def makes(cache: Cache) -> list[str]:
     """The targets of every call of make, in order."""
-    logs = sorted((cache.root / "trees").glob("*/made"))
-    return [line.split()[-1] for log in logs for line in log.read_text().splitlines()]
+    return [line.split()[-1] for line in made_lines(cache)]
+
+
+def made_lines(cache: Cache) -> list[str]:
+    return [line for log in sorted((cache.root / "trees").glob("*/made")) for line in log.read_text().splitlines()]
 
 
 def module_text(kernel: Kernel) -> str:
@@ -238,12 +245,13 @@ def test_the_objects_of_a_kernel_are_there_to_be_looked_at(
     tree.built(tree.read_source(f"{source}@{commit(source, 'second')}"), cache)
 
     def look(objects: Path, files: Path) -> tuple[str, str]:
-        return (objects / "vmlinux").read_text(), (files / "block/blk.c").read_text()
+        return (objects / "vmlinux").read_text().rpartition("\0")[2], (files / "block/blk.c").read_text()
 
     # The toy's image is no ELF file.
     monkeypatch.setattr("lab.native.elf.code", lambda data: data[:0])
     assert tree.in_objects(kernel, wanted, cache, look) == ("int blk;\n", "int blk;\n")
-    monkeypatch.setattr("lab.native.elf.code", lambda data: data)
+    other = iter((b"what was measured", b"what is built now"))
+    monkeypatch.setattr("lab.native.elf.code", lambda _: next(other))
     with pytest.raises(LabBroken, match="is not built as"):
         tree.in_objects(kernel, wanted, cache, look)
 
@@ -252,28 +260,37 @@ def test_a_first_build_says_how_far_it_is_and_the_cache_knows_what_builds_took(
     tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = write_source(tmp_path / "linux")
-    assert tree.builds(cache) == tree.Builds(0, 0, 0)
-    made, said = tmp_path / "bin/make", list[str]()
-    # The made-up make leaves two objects and waits, as a compiler would.
-    lines = ["for name in 'ab': (objects / (name + '.o')).write_text('')", "import time; time.sleep(0.3)"]
-    text = made.read_text()
-    made.write_text(
-        text.replace('if "bzImage" in words:\n', 'if "bzImage" in words:\n    ' + "\n    ".join(lines) + "\n")
-    )
+    assert tree.builds(cache) == tree.Builds(0, 0)
+    made, heard, lines_told = tmp_path / "bin/make", tmp_path / "heard", list[str]()
+
+    def tell(line: str) -> None:
+        lines_told.append(line)
+        if " of " in line and line.startswith("compiled"):
+            heard.touch()
+
+    # The made-up make leaves two objects, later one of them again, and ends when it was told of.
+    lines = [
+        "for name in 'ab' if not (objects / 'vmlinux').exists() else 'b': (objects / (name + '.o')).write_text('')",
+        "(objects / 'include/config').mkdir(parents=True, exist_ok=True)",
+        "(objects / 'include/config/auto.conf').write_text('')",
+        f"import time\n    while not pathlib.Path({str(heard)!r}).exists(): time.sleep(0.01)",
+    ]
+    begins = 'if "bzImage" in words or "vmlinux" in words:\n'
+    made.write_text(made.read_text().replace(begins, f"{begins}    " + "\n    ".join(lines) + "\n"))
     monkeypatch.setattr("lab.kernels.build._EVERY", 0.05)
+    monkeypatch.setattr("lab.kernels.build._LONG", 0)
+    monkeypatch.setattr("lab.kernels.build.time_left", lambda *_: "")
     write_fragments(tmp_path / "kconfigs")
-    tree.built(tree.read_source(str(source)), cache, tell=said.append)
-    assert "compiled 2 objects" in said
-    known = tree.builds(cache)
-    assert known.objects == 2 and known.first > 0 and known.further == 0
+    tree.built(tree.read_source(str(source)), cache, tell=tell)
+    # Two were there when "make -n" told of two more.
+    assert "compiled 2 of 4 objects" in lines_told
+    assert tree.builds(cache).first > 0 and tree.builds(cache).further == 0
     write_source(source, "int other;\n")
-    told = list[str]()
-    tree.built(tree.read_source(str(source)), cache, tell=told.append)
-    assert not [line for line in told if line.startswith("compiled")], "a further build takes seconds"
-    assert tree.builds(cache).further > 0 and tree.builds(cache).objects == 2
-    elsewhere = write_source(tmp_path / "another/linux", "int third;\n")
-    tree.built(tree.read_source(str(elsewhere)), cache, tell=told.append)
-    assert "compiled 2 of about 2 objects" in told
+    lines_told.clear()
+    heard.unlink()
+    tree.built(tree.read_source(str(source)), cache, tell=tell)
+    assert "compiled 1 of 3 objects" in lines_told or "compiled 0 of 2 objects" in lines_told, "of this build alone"
+    assert tree.builds(cache).further > 0
 
 
 @pytest.mark.parametrize("own", [None, "0"])
@@ -287,3 +304,105 @@ def test_ccache_runs_no_preprocessor_unless_the_user_says_so(
         monkeypatch.setenv("CCACHE_DEPEND", own)
     build(cache, str(source), tmp_path)
     assert (tmp_path / "depend").read_text() == (own or "1")
+
+
+@pytest.mark.parametrize(("minor", "major", "image"), [(12, 6, "vmlinux"), (19, 4, "bzImage")])
+def test_what_a_guest_boots_is_built_and_nothing_else(
+    minor: int, major: int, image: str, tmp_path: Path, cache: Cache
+) -> None:
+    """QEMU enters a kernel through its PVH note from 5.0 on; only before it needs the bzImage."""
+    source = write_source(tmp_path / "linux", minor=minor)
+    makefile = source / "Makefile"
+    makefile.write_text(makefile.read_text().replace("VERSION = 6", f"VERSION = {major}"))
+    (tmp_path / "made/release").write_text(f"{major}.{minor}.7-blklab\n")
+    (tmp_path / "made/bzImage").write_bytes(bzimage(lzma.compress(elf()), f"{major}.{minor}.7-blklab"))
+    kernel = build(cache, str(source), tmp_path)
+    (made,) = [line for line in made_lines(cache) if line.endswith(" modules")]
+    assert {"vmlinux", "bzImage"} & {*made.split()} == {image}
+    assert (kernel.vmlinux is not None) == (image == "vmlinux")
+    assert is_bzimage(kernel.image.read_bytes()) == (image == "bzImage")
+
+
+def test_a_configuration_is_made_again_only_where_it_may_come_out_otherwise(tmp_path: Path, cache: Cache) -> None:
+    source = write_source(tmp_path / "linux")
+    commit(source, "first")
+    build(cache, f"{source}@HEAD", tmp_path)
+    write_source(source, "int second;\n")
+    commit(source, "second")
+    build(cache, f"{source}@HEAD", tmp_path)
+    assert makes(cache) == ["allnoconfig", "olddefconfig", "modules", "modules"]
+    write_source(source, "#error broken\n", options=("BLOCK", "BLK_DEV_NULL_BLK", "NEW"))
+    commit(source, "a Kconfig, and code that does not build")
+    with pytest.raises(CannotJudge, match="error broken"):
+        build(cache, f"{source}@HEAD", tmp_path)
+    # The folder now has the configuration of the one that failed.
+    write_source(source, "int third;\n")
+    commit(source, "third")
+    build(cache, f"{source}@HEAD", tmp_path)
+    assert makes(cache)[4:] == ["allnoconfig", "olddefconfig", "modules"] * 2
+
+
+def test_the_user_says_how_many_compilers_run_and_how_they_give_way(
+    tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tmp_path / "bin/make"
+    note = f"import os\npathlib.Path({str(tmp_path / 'nice')!r}).write_text(str(os.nice(0)))\n"
+    made.write_text(f"{made.read_text()}\n{note}")
+    own, source = os.nice(0), write_source(tmp_path / "linux")
+    build(cache, str(source), tmp_path)
+    assert int((tmp_path / "nice").read_text()) == own
+    monkeypatch.setenv("BLKLAB_NICE", "2")
+    monkeypatch.setenv("BLKLAB_JOBS", "7")
+    write_source(source, "int other;\n")
+    build(cache, str(source), tmp_path)
+    assert int((tmp_path / "nice").read_text()) == min(own + 2, 19)
+    assert " -j7 " in made_lines(cache)[-1]
+    write_source(source, "int third;\n")
+    monkeypatch.setenv("BLKLAB_NICE", "-5")
+    with pytest.raises(Misuse, match="BLKLAB_NICE=-5: expected a number from 0 to 19"):
+        build(cache, str(source), tmp_path)
+
+
+OWN = "CONFIG_X86_64=y\nCONFIG_BLOCK=y\nCONFIG_BLK_DEV_NULL_BLK=y\nCONFIG_HZ=1000\nCONFIG_SOUND=m\nCONFIG_DM=m\n"
+
+
+def test_a_configuration_of_the_users_own_gets_what_scenarios_need_and_the_rest_stays(
+    tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("X86_64", "BLOCK", "BLK_DEV_NULL_BLK", "HZ", "SOUND", "DM", "TTY", "NEW", "NR")
+    source, own, said = write_source(tmp_path / "linux", options=names), tmp_path / "mine", list[str]()
+    own.write_text(OWN)
+    monkeypatch.setenv("BLKLAB_CONFIG", str(own))
+    lines = ("CONFIG_BLOCK=y", "CONFIG_BLK_DEV_NULL_BLK=m", "CONFIG_TTY=y", "CONFIG_NR=4", "# CONFIG_HZ is not set")
+    write_fragments(tmp_path / "kconfigs", *lines)
+    (tmp_path / "kconfigs/md.config").write_text("CONFIG_DM=y\n")
+    kernel = tree.built(tree.read_source(str(source)), cache, tell=said.append)
+    assert kernel.config == {
+        **{"CONFIG_X86_64": "y", "CONFIG_BLOCK": "y", "CONFIG_HZ": "1000", "CONFIG_TTY": "y", "CONFIG_NR": "4"},
+        **{"CONFIG_BLK_DEV_NULL_BLK": "m", "CONFIG_DM": "m"},
+    }
+    told = "added: NR=4 TTY=y; changed: BLK_DEV_NULL_BLK=m, was y; left out: 1 module that no scenario loads"
+    assert f"your configuration, {told}" in said
+    monkeypatch.delenv("BLKLAB_CONFIG")
+    assert tree.built(tree.read_source(str(source)), cache).config.get("CONFIG_HZ") is None
+    assert len(list((cache.root / "trees").glob("*/objects-*"))) == 2, "each configuration keeps its objects"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("CONFIG_ARM64=y\n", "is not for x86-64"),
+        (f"{OWN}CONFIG_CC_IS_CLANG=y\n", "is for clang"),
+        (None, "there is no configuration"),
+    ],
+)
+def test_a_configuration_that_cannot_be_built_here(
+    text: str | None, words: str, tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_source(tmp_path / "linux")
+    if text is not None:
+        (tmp_path / "mine").write_text(text)
+    monkeypatch.setenv("BLKLAB_CONFIG", str(tmp_path / "mine"))
+    with pytest.raises(Misuse, match=words) as caught:
+        build(cache, str(source), tmp_path)
+    assert caught.value.remedy and makes(cache) == []

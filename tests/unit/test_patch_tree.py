@@ -2,6 +2,7 @@
 """``blklab patch`` inside a kernel tree, and kernels named there; the tree stays as it was."""
 
 import io
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 
 from harness.cli import main
 from harness.commands import patch as command
-from harness.commands.options import kernel_specs
+from harness.commands.options import config_file, kernel_specs
 from harness.limits.entries import load_scenario
 from harness.patch.choice import Coverage
 from harness.patch.report import commit_lines
@@ -21,9 +22,11 @@ from harness.patch.study import MeasuredSeries, Outcomes, SeriesKernel
 from harness.patch.work import change_of, write_change
 from harness.run.plan import Request
 from lab.base.errors import EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, Misuse
+from lab.kernels.kconfig import lacking
 from lab.kernels.model import Kernel, Release
 from lab.kernels.resolve import demand
 from lab.kernels.tree import KernelSource
+from tests.unit.kernel_samples import elf
 from tests.unit.record_samples import run_of
 from tests.unit.series_samples import patched, series_of, small_tree
 from tests.unit.test_patch import built
@@ -256,3 +259,57 @@ def test_outside_of_a_tree_a_point_is_no_kernel(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Misuse, match="is not in a git work tree of the kernel"):
         demand(".")
+
+
+def finish_build(folder: Path, when: float | None = None) -> None:
+    (folder / "include/config").mkdir(parents=True)
+    (folder / "include/config/kernel.release").write_text("6.12.7\n")
+    (folder / "vmlinux").write_bytes(elf())
+    (folder / ".config").write_text("CONFIG_X86_64=y\n")
+    (folder / "modules.order").write_text("")
+    if when is not None:
+        os.utime(folder / "vmlinux", (when, when))
+
+
+def test_a_finished_build_of_the_tree_is_used_as_it_is(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree / "Kbuild").write_text("")
+    monkeypatch.chdir(tree / "block")
+    assert demand(".") == f"tree:{tree}"
+    finish_build(tmp_path / "objects")
+    monkeypatch.setenv("KBUILD_OUTPUT", str(tmp_path / "objects"))
+    before = state(tree)
+    assert demand(".") == f"path:{tmp_path / 'objects'}"
+    assert config_file("own") == tmp_path / "objects/.config"
+    assert state(tree) == before
+    monkeypatch.delenv("KBUILD_OUTPUT")
+    assert demand(".") == f"tree:{tree}"
+    # In the folder of an out-of-tree build "." is that, too.
+    (tmp_path / "objects/source").symlink_to(tree)
+    monkeypatch.chdir(tmp_path / "objects")
+    assert demand(".") == f"path:{tmp_path / 'objects'}"
+    edit(tree)
+    assert change_of(Path.cwd(), None).top == tree
+
+
+def test_a_build_that_is_older_than_its_sources_is_refused(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    oldest = min(path.stat().st_mtime for path in tree.rglob("*") if path.is_file())
+    finish_build(tree, oldest - 10)
+    monkeypatch.chdir(tree)
+    with pytest.raises(Misuse, match=r"the build in .*linux is older than ") as caught:
+        demand(".")
+    assert f"--kernel tree:{tree}" in caught.value.remedy
+    (tree / ".config").unlink()
+    with pytest.raises(Misuse, match=r"no \.config here"):
+        config_file("own")
+
+
+def test_a_kernel_that_its_user_built_is_told_what_it_lacks() -> None:
+    version = Release.parse("6.12.7")
+    config = {"CONFIG_64BIT": "y", "CONFIG_BLK_DEV_NULL_BLK": "y", "CONFIG_MD": "m", "CONFIG_HZ_1000": "y"}
+    kernel = Kernel("path:/linux", "6.12.7", version, "", Path("vmlinux"), None, Path("modules"), config, "k" * 64)
+    lines = lacking(kernel).splitlines()
+    assert {"CONFIG_BLK_DEV_NULL_BLK=m", "CONFIG_CONFIGFS_FS=y", "CONFIG_NR_CPUS=8"} <= {*lines}
+    assert not {"CONFIG_64BIT=y", "CONFIG_MD=y", "CONFIG_HZ_250=y", "CONFIG_IOSCHED_CFQ=y"} & {*lines}
+    assert lacking(replace(kernel, spec="debian:6.12")) == ""
