@@ -21,7 +21,7 @@ from lab.guest import console
 from lab.guest.protocol import ResultReader
 from lab.qemu.argv import CONSOLE_FILE, JOB_KEY, RESULTS_FILE, MachineSpec, machine_argv
 
-REPEAT, EXPECTED, INPUTS, RESULTS = "repeat.sh", "expected.sha256", "inputs.json", RESULTS_FILE
+REPEAT, EXPECTED, INPUTS, RESULTS, CONSOLE = "repeat.sh", "expected.sha256", "inputs.json", RESULTS_FILE, CONSOLE_FILE
 KERNEL, BASE, JOB, STEADY = "kernel", "base.cpio", "job.cpio", "steady.so"
 SHARING, FUNCTIONS = "sharing.so", "functions.txt"
 """Names of the inputs in a kit, in the folder of ``repeat.sh``; the last two with several CPUs."""

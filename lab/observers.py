@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The three observers of a boot: what CPUs share, where instructions are spent, which functions are executed.
+"""The observers of a boot: what CPUs share, where instructions are spent, which functions are executed, and schedules.
 
-Each is a plugin of QEMU that watches the instruction stream. The window is the sampler's: it calls one function at
-each end, and the plugin recognises that function by its address and its first instructions. So nothing in the guest
-differs from an ordinary boot, and the digest of the results must be the same.
+Each is a plugin of QEMU that watches the instruction stream; a schedule also ends turns. The window is the sampler's:
+it calls one function at each end, and the plugin recognises that function by its address and its first instructions. So
+nothing in the guest differs from an ordinary boot, and the digest of the results must be the same.
 """
 
 import re
@@ -11,11 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from lab import kit
+from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.units import silent
 from lab.guest.steps.load import RunLoad
 from lab.native import elf, programs
 from lab.native.programs import Plugin
+from lab.schedule import SCHEDULE_FILE, SCHEDULE_RESULT, Schedule
 from lab.session import Job, Lab, PhaseSeen, PreparedJob, sampler_of
 from lab.symbols import LINES_FILE, Symbols, image_symbols, twin_symbols
 from lab.topology.model import Topology
@@ -96,6 +98,29 @@ def profiled(
     fork = "ret_from_fork_asm" if symbols.address("ret_from_fork_asm") is not None else "ret_from_fork"
     functions = functions_file(symbols, (*_PATHS, (fork, "f")))
     return _observed(lab, prepared, programs.PROFILE, functions, from_start=True), symbols
+
+
+def scheduled(lab: Lab, prepared: PreparedJob, schedule: Schedule, places: str) -> PreparedJob:
+    """Changes between CPUs where ``schedule`` says so, in the ``places`` (a list of ``functions_file``).
+
+    What happened is a measured file of the boot, LOAD.schedule, and a part of its digest. Raises CannotJudge for a
+    guest of one CPU or on the wall clock.
+    """
+    if prepared.hardware or not prepared.processors.several:
+        raise CannotJudge("schedules are those of several CPUs", remedy="write machine: {cpus: 2} on the virtual clock")
+    start, bytes_of_start = _marker(lab, sampler_of(prepared.steps), _FIRST_TURN)
+    words = (
+        f"number={number_offset(image_symbols(lab, prepared)):x}",
+        start.replace("marker", "start"),
+        bytes_of_start.replace("bytes", "startbytes"),
+        f"schedule=./{SCHEDULE_FILE}",
+    )
+    job = _observed(lab, prepared, programs.SCHEDULE, places, words, window_file=SCHEDULE_RESULT)
+    files = {**job.plugin.files, SCHEDULE_FILE: schedule.text.encode()}
+    key = digest_bytes(f"{programs.source_digest(programs.SCHEDULE)} {schedule.text} {places}".encode())
+    # The turns of the topology are those of another plugin.
+    fingerprint = {name: text for name, text in job.fingerprint.items() if name != "turns"}
+    return replace(job, plugin=replace(job.plugin, files=files), fingerprint={**fingerprint, "schedule": key})
 
 
 def executed(lab: Lab, prepared: PreparedJob) -> PreparedJob:

@@ -46,6 +46,7 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
         CommandWord("bisect", "find the release or the commit that makes a claim fail"),
         CommandWord("patch", "measure the change in a kernel tree, or a series, against its base"),
         CommandWord("track", "measure a branch night by night, and name what changed it"),
+        CommandWord("hunt", "search schedules of several CPUs for hangs and races"),
         CommandWord("shell", "open a shell in a guest with a topology's controllers"),
     ),
     "understand": (
@@ -67,7 +68,7 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
 HELP = CommandWord("help", "show the help of a command or a completion script")
 
 
-def load(name: str) -> "Command":
+def load(name: str) -> "Command":  # noqa: PLR0912 # a case for each module
     """The command of that name, such as ``run`` or ``store index``."""
     match name:
         case "capture" | "draft":
@@ -78,6 +79,8 @@ def load(name: str) -> "Command":
             from harness.commands.matrix import COMMANDS
         case "bisect":
             from harness.commands.bisect import COMMANDS
+        case "hunt":
+            from harness.commands.hunt import COMMANDS
         case "patch":
             from harness.commands.patch import COMMANDS
         case "track":

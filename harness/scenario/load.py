@@ -133,6 +133,7 @@ def _read(node: Node, path: Path, search: Path, problems: strict.Problems) -> Sc
         "arms": arms,
         "loads": loads,
         "requires": row.get("requires", Requirements()),
+        "hunt": row.get("hunt"),
         "meant": tuple(map(Unseen, row.get("meant", ()))),
         "selftest": _selftest(row, arms, known.loads),
         **read_judged(row, known),

@@ -371,6 +371,17 @@ class Selftest:
 
 
 @dataclass(frozen=True)
+class Hunt:
+    """Where blklab hunt changes between CPUs: ``at`` are functions, none for those that move cache lines.
+
+    A task that sleeps uninterruptibly for ``stuck`` ns hangs.
+    """
+
+    at: tuple[str, ...] = ()
+    stuck: int = 10 * 10**9
+
+
+@dataclass(frozen=True)
 class Scenario:
     """``seeds`` is the number of boots of each arm, on the wall clock at most; each measures ``windows`` times.
 
@@ -399,6 +410,7 @@ class Scenario:
     agrees: tuple[Agreement, ...] = field(default=(), metadata=WORDS)
     diagnoses: tuple[Diagnosis, ...] = field(default=(), metadata=WORDS)
     meant: tuple[Unseen, ...] | None = field(default=None, metadata=WORDS)
+    hunt: Hunt | None = field(default=None, metadata=WORDS)
 
     @property
     def entries(self) -> "tuple[Claim | Control, ...]":

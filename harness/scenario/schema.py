@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from harness.scenario.model import Requirements, Source, Status, Unseen
+from harness.scenario.model import Hunt, Requirements, Source, Status, Unseen
 from harness.scenario.ratio import BASELINE, BOUND, BOUND_PATTERN
 from harness.scenario.timing import Clock
 from lab.guest.steps.device import FAULTS, LOSE_DISK
@@ -352,6 +352,25 @@ _SELFTEST = Record(
         Field("bottleneck", Record((), (_BOTTLENECK,)), "what must be found to limit a load"),
     )
 )
+_HUNT = Record(
+    (
+        Field(
+            "at",
+            ListOf(Text("a function", "[A-Za-z_][A-Za-z0-9_]{0,99}"), least=1),
+            "functions in which it changes between CPUs",
+            "[rq_qos_wait, rq_qos_wake_function]",
+            absent="those that move cache lines between CPUs",
+        ),
+        Field(
+            "stuck",
+            time(SECOND, HOUR, step=SECOND),
+            "a task that sleeps uninterruptibly for so long hangs",
+            "10s",
+            default=10 * SECOND,
+        ),
+    ),
+    make=Hunt,
+)
 SCENARIO = Record(
     (
         Field("scenario", name_text(), "its name, that of its file", "shared-queue", required=True),
@@ -397,6 +416,7 @@ SCENARIO = Record(
             "what the claims are about although a run cannot show more of it (see Claims, negative controls)",
             "[busy-cpu]",
         ),
+        Field("hunt", _HUNT, "what blklab hunt searches (several CPUs)"),
         Field("selftest", _SELFTEST, "how a scenario that tests the lab itself must end"),
     )
 )

@@ -147,7 +147,7 @@ PROGRAMS = {
     PROCESS_SAMPLER: replace(_SAMPLER, flags=("-DJOBS_ARE_PROCESSES",)),
 }
 
-PROFILE, EXECUTED, SHARING = "profile.so", "executed.so", "sharing.so"
+PROFILE, EXECUTED, SHARING, SCHEDULE = "profile.so", "executed.so", "sharing.so", "schedule.so"
 """The plugins that observe what a guest executes; plugin.c and executed.c in native say how."""
 _PLUGIN_PARTS = {
     PROFILE: tuple(f"profile/{name}.c" for name in ("functions", "marker", "memory", "plugin", "stack", "tree")),
@@ -155,6 +155,10 @@ _PLUGIN_PARTS = {
     SHARING: (
         *(f"profile/{name}.c" for name in ("functions", "marker", "memory")),
         *(f"sharing/{name}.c" for name in ("cpus", "lines", "locks", "plugin")),
+    ),
+    SCHEDULE: (
+        *(f"profile/{name}.c" for name in ("functions", "marker", "memory")),
+        *(f"sharing/{name}.c" for name in ("cpus", "schedule")),
     ),
 }
 _WINDOW = "window"

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab hunt``: search schedules of several CPUs for one under which a scenario fails, and repeat a find."""
+
+import json as json_of
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from shutil import rmtree
+
+from harness.base.checkout import results_root
+from harness.base.files import write_atomic, write_json
+from harness.commands.boots import kernel_of, lab_of_host, scenario_of
+from harness.commands.options import ARMS, JOBS, KERNEL, RESULTS, SCENARIO, number, tell, words_of
+from harness.commands.parser import Command, flag, option
+from harness.hunt.kept import KeptSchedule, read_schedule, write_schedule
+from harness.hunt.reduce import REPEATS, Reducer
+from harness.hunt.search import MIXED, STRATEGIES, Find, Limits, Search, Searched
+from harness.hunt.story import LIMITS, place_of, searched_lines, story_of
+from harness.hunt.trial import Ground, ready
+from harness.scenario.model import Scenario
+from lab.base import host
+from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
+from lab.schedule import Schedule
+
+_DEFAULT_SEEDS = 100
+_FOLDER = "hunts"
+_SCHEDULE, _STORY = "schedule.yaml", "story.txt"
+
+
+def _hunt(
+    *,
+    scenario: str | None,
+    kernel: str,
+    seeds: int | None,
+    minutes: int | None,
+    first: int,
+    strategy: str,
+    functions: Sequence[str],
+    arms: Sequence[str],
+    go_on: bool,
+    replay: Path | None,
+    jobs: int,
+    results: str | None,
+    json: bool,
+) -> int:
+    if replay is not None:
+        return _replay(replay, kernel, results)
+    if scenario is None:
+        raise Misuse("hunt needs a scenario, or --replay FILE", remedy="blklab list shows the names")
+    chosen = scenario_of(scenario, None, arms)
+    root = _folder(results, chosen, kernel)
+    grounds = [*_grounds(chosen, kernel, arms, functions, root)]
+    at_once = jobs or host.usable_cores()
+    for ground in grounds:
+        if ground.clean is not None:
+            print(f"FOUND  {ground.clean}\n       arm {ground.arm.name} fails without any change of CPU")
+            return EXIT_FAIL
+    own = root / f"{strategy}-{grounds[0].identity[:12]}-{grounds[-1].identity[:12]}"
+    own.mkdir(exist_ok=True)
+    limits = Limits(seeds or _DEFAULT_SEEDS, minutes or 0, first, go_on)
+    searched = Search(grounds, strategy, own, at_once, _progress).run(limits)
+    command = " ".join(["blklab hunt", *words_of(kernel=kernel, strategy=strategy, first=first), scenario])
+    stories = [_reported(find, own, strategy, f"{command}: {searched.seeds} seeds") for find in searched.finds]
+    if json:
+        finds = [dict(read_schedule(path / _SCHEDULE).__dict__, folder=str(path)) for path in stories]
+        print(json_of.dumps({"seeds": searched.seeds, "orders": len(searched.orders), "finds": finds}, indent=1))
+    else:
+        print("\n".join([*([] if stories else ["nothing found"]), *searched_lines(searched, grounds, at_once)]))
+        print(LIMITS)
+    return EXIT_FAIL if stories else EXIT_PASS
+
+
+def _folder(results: str | None, scenario: Scenario, kernel: str) -> Path:
+    plain = "".join(char if char.isalnum() or char in "-.+" else "-" for char in kernel)
+    folder = results_root(results) / _FOLDER / f"{scenario.name}-{plain}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _grounds(
+    scenario: Scenario, kernel: str, arms: Sequence[str], functions: Sequence[str], root: Path
+) -> Iterator[Ground]:
+    booted, lab = kernel_of(kernel), lab_of_host()
+    for name in arms or scenario.arms:
+        folder = root / f"ready-{name}"
+        rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        cell = scenario, scenario.arms[name]
+        yield ready(lab, booted, cell, functions=functions, folder=folder, tell=tell)
+
+
+def _progress(searched: Searched) -> None:
+    now = searched.seeds - searched.earlier
+    rate = f"{now / searched.seconds:.2f} a second" if searched.seconds else ""
+    tell(f"{searched.seeds} seeds, {rate}, {len(searched.orders)} distinct orders, {len(searched.finds)} found")
+
+
+def _reported(find: Find, folder: Path, strategy: str, searched: str) -> Path:
+    """Reduces a find, prints its story, and keeps both in its folder."""
+    ground, fault = find.ground, find.trial.fault
+    if fault is None:
+        raise CannotJudge(f"seed {find.seed} did not fail")
+    reducer = Reducer(ground, fault, folder / f"reduce-{find.seed}", tell)
+    repeated = reducer.repeats(find.schedule)
+    changes = find.schedule.changes
+    try:
+        reduced = reducer.reduce(find.schedule, find.trial.folder)
+    except CannotJudge as error:
+        print(f"FOUND  {fault}\n       seed {find.seed}, repeated {repeated} of {REPEATS} times\n       {error}")
+    else:
+        changes = reduced.changes
+        story = story_of(find, repeated, reduced, strategy, tell)
+        text = "\n".join((*story.lines(), ""))
+        print(text)
+        write_atomic(find.trial.folder / _STORY, text.encode())
+        write_json(find.trial.folder / "story.json", story.plain())
+    kept = KeptSchedule(
+        *(ground.scenario.name, ground.arm.name, ground.job.kernel.spec, str(fault), ground.functions),
+        tuple((each.cpu, place_of(ground, each.address), each.nth, each.length, each.passes) for each in changes),
+        searched,
+    )
+    write_schedule(find.trial.folder / _SCHEDULE, kept)
+    tell(f"repeat it: blklab hunt --replay {find.trial.folder / _SCHEDULE}")
+    return find.trial.folder
+
+
+def _replay(path: Path, kernel: str, results: str | None) -> int:
+    kept = read_schedule(path)
+    scenario = scenario_of(kept.scenario, None, [kept.arm])
+    root = _folder(results, scenario, kernel)
+    (ground,) = _grounds(scenario, kernel, [kept.arm], kept.functions, root)
+    folder = root / "replay"
+    rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    trial = ground.boot(Schedule(kept.on(ground)), folder)
+    print(f"FOUND  {trial.fault}" if trial.fault else f"holds: {len(kept.changes)} changes of CPU")
+    print(f"       {ground.job.kernel.release}, digest {trial.digest or 'none'}, {folder}")
+    return EXIT_FAIL if trial.fault else EXIT_PASS
+
+
+COMMANDS = {
+    "hunt": Command(
+        _hunt,
+        (
+            SCENARIO.but(nargs="?"),
+            KERNEL,
+            option("--seeds", type=number(1), metavar="N", help=f"schedules to try (default: {_DEFAULT_SEEDS})"),
+            option("--minutes", type=number(1), metavar="M", help="try schedules for so long instead"),
+            option("--first", type=number(1), default=1, metavar="N", help="the first seed (default: 1)"),
+            option(
+                "--strategy",
+                choices=STRATEGIES,
+                default=MIXED,
+                help="few: one to three changes; stalls: some of all places; turns: random lengths (default: mixed,"
+                " few and stalls)",
+            ),
+            option(
+                "--at",
+                action="append",
+                default=[],
+                dest="functions",
+                metavar="FUNCTION",
+                help="change between CPUs in this function (may be repeated; default: the scenario's hunt.at, else "
+                "those that move cache lines)",
+            ),
+            ARMS,
+            flag("--go-on", "do not end at the first find"),
+            option("--replay", type=Path, metavar="FILE", help="boot the schedule of a find once"),
+            JOBS,
+            RESULTS,
+            flag("--json", "print JSON"),
+        ),
+        "Exit status: 0 nothing found, 1 found, 125 cannot judge, 128 and above: the lab is broken or misused.",
+        alone={"replay": ("seeds", "minutes", "arms", "functions", "go_on")},
+    )
+}

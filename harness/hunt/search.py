@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Boots of one scenario under schedules of successive seeds, side by side, until a fault or to a limit."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from harness.hunt.trial import Ground, Trial
+from lab.schedule import FEW, STALLS, TURNS, Schedule, drawn
+
+MIXED = "mixed"
+STRATEGIES = (MIXED, FEW, STALLS, TURNS)
+_MIX = (FEW, FEW, FEW, STALLS)
+SEEDS_FILE = "seeds.jsonl"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where a search ends: after ``seeds``, which count from ``first``, or ``minutes``; at a fault unless ``on``."""
+
+    seeds: int
+    minutes: float = 0.0
+    first: int = 1
+    on: bool = False
+
+
+@dataclass(frozen=True)
+class Find:
+    """A seed under which the scenario failed; ``trial`` has its folder."""
+
+    seed: int
+    ground: Ground
+    schedule: Schedule
+    trial: Trial
+
+
+@dataclass
+class Searched:
+    """``orders`` are digests of the order in which CPUs passed the places; ``earlier`` seeds were done before.
+
+    ``phases`` are seconds of host time by phase, of all boots.
+    """
+
+    seeds: int = 0
+    earlier: int = 0
+    changes: int = 0
+    orders: set[str] = field(default_factory=set)
+    finds: list[Find] = field(default_factory=list)
+    seconds: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
+
+
+def schedule_of(ground: Ground, strategy: str, seed: int) -> Schedule:
+    """The schedule of a seed; ``mixed`` takes the strategies in turn."""
+    kind = _MIX[seed % len(_MIX)] if strategy == MIXED else strategy
+    return drawn(kind, seed, ground.course.places)
+
+
+class Search:
+    """``folder`` keeps a line for each seed, and the boots of finds."""
+
+    def __init__(
+        self,
+        grounds: Sequence[Ground],
+        strategy: str,
+        folder: Path,
+        at_once: int,
+        progress: Callable[[Searched], None] = lambda _: None,
+    ) -> None:
+        self._grounds, self._strategy, self._folder = grounds, strategy, folder
+        self._at_once, self._progress = at_once, progress
+        self._abort = threading.Event()
+        self._searched = Searched()
+
+    def run(self, limits: Limits) -> Searched:
+        """Raises what a boot raises, after the others were stopped."""
+        started, searched = time.monotonic(), self._searched
+        done = self._earlier()
+        end = started + 60 * limits.minutes if limits.minutes else float("inf")
+        seeds = (seed for seed in self._seeds(limits) if seed not in done)
+        waiting: dict[Future[Find], int] = {}
+        with ThreadPoolExecutor(self._at_once) as pool:
+            try:
+                while True:
+                    ending = time.monotonic() > end or (searched.finds and not limits.on)
+                    while not ending and len(waiting) < self._at_once and (seed := next(seeds, None)) is not None:
+                        waiting[pool.submit(self._try, seed)] = seed
+                    if not waiting:
+                        break
+                    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                        del waiting[future]
+                        self._note(future.result())
+                    searched.seconds = time.monotonic() - started
+                    self._progress(searched)
+            finally:
+                self._abort.set()
+        return searched
+
+    @staticmethod
+    def _seeds(limits: Limits) -> Iterator[int]:
+        seed = limits.first
+        while limits.minutes or seed < limits.first + limits.seeds:
+            yield seed
+            seed += 1
+
+    def _ground(self, seed: int) -> Ground:
+        return self._grounds[seed % len(self._grounds)]
+
+    def _try(self, seed: int) -> Find:
+        ground, folder = self._ground(seed), self._folder / f"seed-{seed}"
+        rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        schedule = schedule_of(ground, self._strategy, seed)
+        trial = ground.boot(schedule, folder, self._abort)
+        if trial.fault is None:
+            rmtree(folder)
+        return Find(seed, ground, schedule, trial)
+
+    def _note(self, find: Find) -> None:
+        trial, searched = find.trial, self._searched
+        row: dict[str, Any] = {"seed": find.seed, "arm": find.ground.arm.name, "digest": trial.digest}
+        if trial.course:
+            row |= {"order": trial.course.order, "changes": trial.course.changes}
+        if trial.fault:
+            row |= {"fault": str(trial.fault)}
+            searched.finds.append(find)
+        for phase, seconds in trial.seconds.items():
+            searched.phases[phase] = searched.phases.get(phase, 0.0) + seconds
+        self._count(row)
+        with (self._folder / SEEDS_FILE).open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def _count(self, row: dict[str, Any]) -> None:
+        self._searched.seeds += 1
+        self._searched.changes += row.get("changes", 0)
+        self._searched.orders.add(row.get("order", str(row["seed"])))
+
+    def _earlier(self) -> set[int]:
+        """The seeds that this search had done when it was interrupted; finds are made again."""
+        path = self._folder / SEEDS_FILE
+        lines = path.read_text().splitlines() if path.is_file() else []
+        # The last line may be cut off.
+        rows = [json.loads(line) for line in lines if line.endswith("}")]
+        rows = [row for row in rows if "fault" not in row]
+        for row in rows:
+            self._count(row)
+        self._searched.earlier = len(rows)
+        return {row["seed"] for row in rows}

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A find as people read it: the changes of CPU in their order, who sleeps where, and what was searched."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from harness.hunt.reduce import REPEATS, Reduced
+from harness.hunt.search import Find, Searched
+from harness.hunt.trial import Ground
+from harness.report.format import plural
+from lab.base.errors import BlklabError
+from lab.base.units import Tell
+from lab.kernels.objects import Wanted, source_lines, source_of
+from lab.kit import CONSOLE
+from lab.schedule import Made, read_log
+
+LIMITS = "The guest is sequentially consistent: a missing memory barrier cannot appear here."
+_TASK = re.compile(r"\] task:(?P<name>\S+)\s+state:(?P<state>\S)|\] (?P<old>\S+)\s+(?P<letter>D) +[0-9]+ ")
+_FRAME = re.compile(r"\]  (?P<unsure>\? )?(?P<name>[\w.]+)\+0x[0-9a-f]+/0x")
+_RIP = re.compile(r"RIP: 0010:(?P<name>[\w.]+\+0x[0-9a-f]+)")
+_FRAMES, _STAYS, _NAMES = 8, 12, 6
+_SWITCH = frozenset({"__schedule", "schedule", "dump_stack_lvl", "dump_stack", "show_stack"})
+
+
+@dataclass(frozen=True)
+class Told:
+    """Where a CPU is: function and offset, and the line of source on kernels that were built here."""
+
+    cpu: int
+    place: str
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"CPU {self.cpu} in {self.place}" + (f" ({self.source})" if self.source else "")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change: ``at`` stops for the ``nth`` time, ``others`` execute ``instructions``, and it goes on at ``back``."""
+
+    at: Told
+    nth: int
+    others: tuple[Told, ...]
+    back: Told | None
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Story:
+    fault: str
+    scenario: str
+    arm: str
+    kernel: str
+    seed: int
+    strategy: str
+    repeated: int
+    before: int
+    boots: int
+    steps: tuple[Step, ...]
+    stacks: Mapping[str, tuple[str, ...]]
+    limits: str = LIMITS
+
+    def plain(self) -> dict[str, object]:
+        return asdict(self)
+
+    def lines(self) -> Iterator[str]:
+        yield f"FOUND  {self.fault}"
+        yield f"       {self.scenario}, arm {self.arm}, on {self.kernel}"
+        yield f"       seed {self.seed} of strategy {self.strategy}, repeated {self.repeated} of {REPEATS} times"
+        yield ""
+        yield f"{plural(len(self.steps), 'change')} of CPU ({self.before} before reduction, {self.boots} boots)"
+        for number, step in enumerate(self.steps, start=1):
+            yield f"  {number}. {step.at}, time {step.nth}, stops behind this block"
+            for other in step.others[:_STAYS]:
+                yield f"       -> {other}"
+            if len(step.others) > _STAYS:
+                yield f"       -> {len(step.others) - _STAYS} more places"
+            end = f"{step.back} goes on" if step.back else "it never goes on"
+            yield f"     -> {end}, after {step.instructions:,} instructions"
+        if self.stacks:
+            yield ""
+            yield "Tasks and stacks in the kernel's log (callee <- caller)"
+            for task, frames in self.stacks.items():
+                yield f"  {task}: {' <- '.join(frames)}"
+        yield ""
+        yield self.limits
+
+
+def story_of(find: Find, repeated: int, reduced: Reduced, strategy: str, tell: Tell) -> Story:
+    ground = find.ground
+    made = [*read_log(reduced.trial.folder)]
+    lines = _sources(ground, {stay for each in made for stay in _addresses(each)}, tell)
+
+    def told(cpu: int, address: int) -> Told:
+        return Told(cpu, place_of(ground, address), lines.get(address, ""))
+
+    steps = tuple(
+        Step(
+            told(each.change.cpu, each.change.address),
+            each.change.nth,
+            tuple(told(stay.cpu, stay.address) for stay in each.others),
+            told(each.back.cpu, each.back.address) if each.back else None,
+            each.back.executed - each.executed if each.back else 0,
+        )
+        for each in made
+    )
+    fault, kernel = find.trial.fault, ground.job.kernel
+    console = (reduced.trial.folder / CONSOLE).read_text(errors="replace")
+    return Story(
+        str(fault),
+        *(find.ground.scenario.name, ground.arm.name, f"{kernel.release} ({kernel.spec})", find.seed, strategy),
+        *(repeated, reduced.before, reduced.boots, steps, stacks(console.splitlines())),
+    )
+
+
+def place_of(ground: Ground, address: int) -> str:
+    symbol = ground.symbols.function_at(address)
+    return f"{symbol.name}+{address - symbol.address:#x}" if symbol else f"{address:#x}"
+
+
+def stacks(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The functions of each task that sleeps uninterruptibly, and of each fault, as the kernel's log has them."""
+    told: dict[str, list[str]] = {}
+    frames: list[str] | None = None
+    for line in lines:
+        if task := _TASK.search(line):
+            state = task["state"] or task["letter"]
+            name = f"{task['name'] or task['old']} ({state})"
+            frames = told.setdefault(name, []) if state == "D" else None
+        elif rip := _RIP.search(line):
+            frames = told.setdefault(f"fault at {rip['name']}", [])
+        elif frames is not None and len(frames) < _FRAMES and (frame := _FRAME.search(line)):
+            frames += [frame["name"]] if not frame["unsure"] and frame["name"] not in _SWITCH else []
+    return {name: tuple(frames) for name, frames in told.items() if frames}
+
+
+def _addresses(made: Made) -> Iterator[int]:
+    yield made.change.address
+    yield from (stay.address for stay in (*made.others, *([made.back] if made.back else [])))
+
+
+def _sources(ground: Ground, addresses: Iterable[int], tell: Tell) -> dict[int, str]:
+    """The lines of source of addresses; empty on kernels that were not built here."""
+    wanted: dict[tuple[str, str], dict[int, int]] = {}
+    for address in addresses:
+        if address and (symbol := ground.symbols.function_at(address)):
+            key = symbol.module or "vmlinux", symbol.name
+            wanted.setdefault(key, {})[address - symbol.address] = address
+    kernel, cache = ground.job.kernel, ground.lab.cache
+    asked = [Wanted(owner, name, frozenset(offsets)) for (owner, name), offsets in wanted.items()]
+    try:
+        known = source_lines(kernel, source_of(kernel, cache, tell), asked, cache, tell=tell)
+    except BlklabError:
+        return {}
+    return {
+        address: f"{lines[offset].file}:{lines[offset].number}"
+        for offsets, lines in zip(wanted.values(), known, strict=True)
+        for offset, address in offsets.items()
+        if offset in lines
+    }
+
+
+def searched_lines(searched: Searched, grounds: Sequence[Ground], at_once: int) -> Iterator[str]:
+    """How much was searched."""
+    now = searched.seeds - searched.earlier
+    rate = f", {now / searched.seconds:.2f} a second with {at_once} at once" if now and searched.seconds else ""
+    yield f"{plural(searched.seeds, 'seed')} ({searched.earlier} of them earlier){rate}"
+    yield f"{len(searched.orders)} distinct orders, {searched.changes} changes of CPU"
+    for ground in grounds:
+        names = ", ".join(ground.functions[:_NAMES]) + (" ..." if len(ground.functions) > _NAMES else "")
+        yield (
+            f"arm {ground.arm.name}: {ground.course.hits:,} times at {len(ground.course.places)} places of "
+            f"{plural(len(ground.functions), 'function')} ({names})"
+        )
+    if now:
+        phases = ", ".join(f"{phase} {seconds / now:.1f} s" for phase, seconds in searched.phases.items())
+        yield f"time of a boot: {phases}"

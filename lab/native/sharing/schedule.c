@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A plugin of QEMU for guests with several CPUs: it changes to the next CPU where a schedule says so.
+ *
+ *   functions=PATH  the kernel's functions; changes are made in those with the letter p (functions.h)
+ *   number=OFFSET   where a per-CPU area has the number of its CPU
+ *   start=ADDRESS   user address of the function from which on changes are made, and startbytes=HEX
+ *   marker=ADDRESS  the same for the beginning and the end of each window, with bytes=HEX
+ *   schedule=PATH   lines of
+ *     turn COUNT                        instructions after which the next CPU executes (default: QEMU's own turns)
+ *     turns SEED                        each turn has another length
+ *     stalls SEED PERMILLE              a change at so many of 1,000 blocks of those functions
+ *     at CPU ADDRESS NTH LENGTH PASSES  a change when CPU begins the block at ADDRESS for the NTH time
+ *   output=PREFIX   PREFIX.N is written at the end of window N: how often each block began on each CPU
+ *
+ * A change: the CPU executes the block and stops. Each other CPU that has something to do executes up to LENGTH
+ * instructions, then the CPU goes on; with more PASSES it executes one block, and the others execute again. Without a
+ * change a CPU executes until it halts, pauses (waiting for a lock) or its turn ends. Where QEMU ends it earlier, for a
+ * timer, the others execute one block each.
+ *
+ * Each change is written to the file schedule.log at once, for guests that never come to the end of the window:
+ *   change CPU ADDRESS NTH LENGTH PASSES EXECUTED    instructions of all CPUs so far
+ *   run CPU ADDRESS EXECUTED                         where another CPU goes on meanwhile, and in which p functions
+ *   back CPU ADDRESS EXECUTED                        the CPU itself
+ */
+#include "cpus.h"
+#include "profile/functions.h"
+#include "profile/marker.h"
+#include "profile/memory.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLACE	'p'
+#define BUCKETS (1u << 14)
+#define MOST_SHOWN 64 /* lines of one change */
+#define MOST_ASIDE (4 * MOST_CPUS) /* blocks of others in a row: the CPU has halted in an unknown way */
+
+EXPORT int qemu_plugin_version = PLUGIN_API;
+
+struct change {
+	uint64_t nth, length, passes;
+	unsigned int cpu;
+	struct change *next;
+};
+
+struct place {
+	uint64_t address, count[MOST_CPUS];
+	struct change *changes;
+	struct place *next;
+};
+
+struct translated {
+	struct place *place; /* of a block in one of the functions */
+	uint64_t address;
+	bool starts, marker, yields;
+	unsigned int length;
+};
+
+/* A CPU that stands at a change. */
+static struct {
+	uint64_t passes, length;
+} standing[MOST_CPUS];
+
+static struct place *buckets[BUCKETS];
+static struct marker start;
+static const void *clock_handle;
+static FILE *log_file;
+static uint64_t state, permille, base_turn, turn, turn_began, executed, hits, order, changes;
+static bool active, random_turns, yielded;
+static unsigned int standing_count, shown, aside;
+static struct cpu *last; /* whose turn it is */
+
+static uint64_t draw(uint64_t below)
+{
+	/* splitmix64 (Steele, Lea and Flood 2014) */
+	uint64_t z = (state += 0x9e3779b97f4a7c15u);
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return (z ^ z >> 31) % below;
+}
+
+/* Mostly short: 5 of 8 up to 60 instructions, 2 up to 1,000, 1 up to 20,000. */
+static uint64_t draw_length(void)
+{
+	uint64_t kind = draw(8);
+
+	return 1 + draw(kind < 5 ? 60 : kind < 7 ? 1000 : 20000);
+}
+
+static struct place *place_at(uint64_t address)
+{
+	struct place **place = &buckets[(address * 0x9e3779b97f4a7c15u) >> 50];
+
+	for (; *place; place = &(*place)->next)
+		if ((*place)->address == address)
+			return *place;
+	*place = taken(sizeof(**place));
+	(*place)->address = address;
+	return *place;
+}
+
+static void end_turn(void)
+{
+	qemu_plugin_update_ns(clock_handle, 0);
+}
+
+static void begin_turn(struct cpu *cpu)
+{
+	last = cpu;
+	turn_began = executed;
+	turn = random_turns ? draw_length() : base_turn;
+}
+
+static void write_window(void)
+{
+	FILE *file = window_open();
+
+	fprintf(file, "hits %" PRIu64 " order %" PRIx64 " changes %" PRIu64 "\n", hits, order, changes);
+	for (unsigned int bucket = 0; bucket < BUCKETS; bucket++)
+		for (struct place *place = buckets[bucket]; place; place = place->next)
+			for (unsigned int cpu = 0; cpu < MOST_CPUS; cpu++)
+				if (place->count[cpu])
+					fprintf(file, "place %u %" PRIx64 " %" PRIu64 "\n", cpu, place->address, place->count[cpu]);
+	window_close(file);
+}
+
+static void note(const char *what, const struct cpu *cpu, uint64_t address)
+{
+	if (shown++ < MOST_SHOWN)
+		fprintf(log_file, "%s %u %" PRIx64 " %" PRIu64 "\n", what, cpu->number, address, executed);
+}
+
+static void make_change(const struct cpu *cpu, const struct place *place, uint64_t length, uint64_t passes)
+{
+	standing[cpu->number].passes = passes;
+	standing[cpu->number].length = length;
+	standing_count++;
+	changes++;
+	shown = 0;
+	fprintf(log_file, "change %u %" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", cpu->number,
+		place->address, place->count[cpu->number], length, passes, executed);
+	fflush(log_file);
+	end_turn();
+}
+
+/* A CPU stands, this one or another. */
+static void go_on(struct cpu *cpu, const struct translated *now)
+{
+	bool other_cpu = cpu != last;
+
+	if (other_cpu)
+		begin_turn(cpu);
+	yielded = now->yields;
+	/* At once where no other CPU has anything to do. */
+	if (standing[cpu->number].passes) {
+		if (--standing[cpu->number].passes) {
+			end_turn();
+		} else {
+			standing_count--;
+			note("back", cpu, now->address);
+			fflush(log_file);
+		}
+		return;
+	}
+	if (other_cpu || now->place)
+		note("run", cpu, now->address);
+	for (unsigned int other = 0; other < MOST_CPUS; other++)
+		if (standing[other].passes && executed - turn_began >= standing[other].length) {
+			end_turn();
+			return;
+		}
+}
+
+static void visit(const struct cpu *cpu, struct place *place)
+{
+	uint64_t nth = ++place->count[cpu->number];
+
+	hits++;
+	order = (order ^ place->address ^ cpu->number) * 0x100000001b3u;
+	if (standing[cpu->number].passes || cpu != last)
+		return;
+	for (const struct change *change = place->changes; change; change = change->next)
+		if (change->cpu == cpu->number && change->nth == nth) {
+			make_change(cpu, place, change->length, change->passes);
+			return;
+		}
+	if (permille && draw(1000) < permille)
+		make_change(cpu, place, draw_length(), 1 + draw(4));
+}
+
+/* Without a change. Whether the CPU goes on behind this block. */
+static bool take_turn(struct cpu *cpu, const struct translated *now)
+{
+	if (cpu != last && last && !yielded && aside++ < MOST_ASIDE)
+		return false;
+	/* It is the same one's again where no other CPU has anything to do. */
+	if (cpu != last || yielded)
+		begin_turn(cpu);
+	aside = 0;
+	yielded = now->yields || (turn && executed - turn_began >= turn);
+	return now->yields || !yielded;
+}
+
+static void on_block(unsigned int index, void *data)
+{
+	const struct translated *now = data;
+	struct cpu *cpu;
+
+	(void)index;
+	if (now->starts && !clock_handle) {
+		/* Asked for when QEMU is complete: it forbids snapshots, and the list of what does so has to exist. */
+		clock_handle = qemu_plugin_request_time_control();
+		if (!clock_handle)
+			fail("another plugin controls the time");
+	}
+	active |= now->starts;
+	if (!active)
+		return;
+	if (now->marker && !window_begins())
+		write_window();
+	cpu = cpu_now();
+	if (standing_count) {
+		go_on(cpu, now);
+	} else if (!take_turn(cpu, now)) {
+		end_turn();
+	}
+	if (now->place)
+		visit(cpu, now->place);
+	executed += now->length;
+}
+
+/* hlt, pause and mwait, which end a block */
+static bool does_yield(const struct qemu_plugin_insn *insn)
+{
+	uint8_t code[4] = { 0 };
+	size_t size = copy_bytes(insn, code, 3);
+
+	return (size == 1 && code[0] == 0xf4) || (size == 2 && code[0] == 0xf3 && code[1] == 0x90) ||
+	       (size == 3 && !memcmp(code, "\x0f\x01\xc9", 3));
+}
+
+static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	struct translated *new = taken(sizeof(*new));
+
+	(void)id;
+	new->address = qemu_plugin_tb_vaddr(tb);
+	new->starts = marker_begins(&start, tb);
+	new->marker = is_marker(tb);
+	new->length = (unsigned int)qemu_plugin_tb_n_insns(tb);
+	new->yields = does_yield(qemu_plugin_tb_get_insn(tb, new->length - 1));
+	if (function_at(new->address)->kind == (enum kind)PLACE)
+		new->place = place_at(new->address);
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_R_REGS, new);
+}
+
+static void on_cpu(qemu_plugin_id_t id, unsigned int index)
+{
+	(void)id;
+	(void)index;
+	cpus_prepare();
+}
+
+static void read_line(const char *line)
+{
+	struct change change = { 0 };
+	struct place *place;
+	uint64_t address;
+
+	if (sscanf(line, "turn %" SCNu64, &base_turn) == 1)
+		return;
+	if (sscanf(line, "turns %" SCNu64, &state) == 1) {
+		random_turns = true;
+	} else if (sscanf(line, "at %u %" SCNx64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &change.cpu, &address, &change.nth,
+			  &change.length, &change.passes) == 5 && change.passes) {
+		place = place_at(address);
+		change.next = place->changes;
+		place->changes = taken(sizeof(change));
+		*place->changes = change;
+	} else if (sscanf(line, "stalls %" SCNu64 " %" SCNu64, &state, &permille) != 2) {
+		fail("schedule: %s", line);
+	}
+}
+
+static void read_schedule(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char line[256];
+
+	if (!file)
+		fail("%s: %s", path, strerror(errno));
+	while (fgets(line, sizeof(line), file))
+		read_line(line);
+	fclose(file);
+	log_file = fopen("schedule.log", "we");
+	if (!log_file)
+		fail("schedule.log: %s", strerror(errno));
+}
+
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
+{
+	(void)info;
+	for (int i = 0; i < argc; i++)
+		if (!strncmp(argv[i], "functions=", 10))
+			functions_read(argv[i] + 10);
+		else if (!strncmp(argv[i], "schedule=", 9))
+			read_schedule(argv[i] + 9);
+		else if (!strncmp(argv[i], "start", 5))
+			marker_read(&start, argv[i] + 5, "=", "bytes=");
+		else if (!marker_argument(argv[i]) && !cpus_argument(argv[i]))
+			fail("unknown argument %s", argv[i]);
+	if (!marker_is_set() || !start.size || !log_file)
+		fail("functions, number, start, startbytes, marker, bytes, output and schedule are wanted");
+	qemu_plugin_register_vcpu_init_cb(id, on_cpu);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	return 0;
+}

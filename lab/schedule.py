@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""When the virtual CPUs of a guest change: schedules as values, and what a boot did with one.
+
+``lab/native/sharing/schedule.c`` carries them out. A change at a place: the CPU stands behind the block, each other CPU
+executes up to ``length`` instructions, then it goes on; ``passes`` times.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from lab.base.errors import LabBroken
+
+SCHEDULE_FILE, SCHEDULE_LOG, SCHEDULE_RESULT = "schedule.txt", "schedule.log", "{load}.schedule"
+TURNS, STALLS, FEW = "turns", "stalls", "few"
+_PERMILLE = (1, 4, 20, 80)
+_SHORTEST, _LONGEST = 2, 5
+"""Powers of ten between which the length of a change is drawn."""
+
+
+@dataclass(frozen=True, order=True)
+class Change:
+    """When ``cpu`` begins the block at ``address`` for the ``nth`` time."""
+
+    cpu: int
+    address: int
+    nth: int
+    length: int
+    passes: int = 1
+
+    def __str__(self) -> str:
+        return f"at {self.cpu} {self.address:x} {self.nth} {self.length} {self.passes}"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """``changes`` alone, or those that the plugin draws from ``seed`` by ``strategy``: turns, or stalls.
+
+    Without a change a turn has ``turn`` instructions, with 0 until QEMU's next timer.
+    """
+
+    changes: tuple[Change, ...] = ()
+    strategy: str = ""
+    seed: int = 0
+    turn: int = 0
+
+    @property
+    def text(self) -> str:
+        drawn = {
+            TURNS: f"turns {self.seed}\n",
+            STALLS: f"stalls {self.seed} {_PERMILLE[self.seed % len(_PERMILLE)]}\n",
+        }
+        turn = f"turn {self.turn}\n" if self.turn and self.strategy != TURNS else ""
+        return turn + drawn.get(self.strategy, "") + "".join(f"{change}\n" for change in self.changes)
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a boot did: ``hits`` of places, a digest of their ``order``, and how often each began on each CPU."""
+
+    hits: int = 0
+    order: str = ""
+    changes: int = 0
+    places: Mapping[tuple[int, int], int] = field(default_factory=dict, repr=False)
+
+
+def read_course(text: str) -> Course:
+    """A measured file ``SCHEDULE_RESULT``. Raises LabBroken."""
+    head, *rows = map(str.split, text.splitlines())
+    try:
+        _, hits, _, order, _, changes = head
+        places = {(int(cpu), int(address, 16)): int(count) for _, cpu, address, count in rows}
+        return Course(int(hits), order, int(changes), places)
+    except ValueError as error:
+        raise LabBroken(f"the plugin's schedule cannot be read: {error}", remedy="report this as a bug") from error
+
+
+def drawn(strategy: str, seed: int, places: Mapping[tuple[int, int], int]) -> Schedule:
+    """The schedule of a seed. ``few``: one to three changes at ``places``, of a boot without changes.
+
+    Half of the changes are at a place drawn from all, whatever its count, half at one of all the times that a place
+    was begun.
+    """
+    if strategy != FEW:
+        return Schedule((), strategy, seed)
+    random_of = random.Random(seed)  # noqa: S311 # repeatable, not secret
+    every, counts = sorted(places), [places[each] for each in sorted(places)]
+    changes = set()
+    for _ in range(1 + seed % 3):
+        weights = counts if random_of.getrandbits(1) else None
+        ((cpu, address),) = random_of.choices(every, weights)
+        length = round(10 ** random_of.uniform(_SHORTEST, _LONGEST))
+        passes = random_of.choice((1, 1, 2, 8))
+        changes.add(Change(cpu, address, random_of.randint(1, places[cpu, address]), length, passes))
+    return Schedule(tuple(sorted(changes)))
+
+
+@dataclass(frozen=True)
+class Stay:
+    """Where ``cpu`` goes on, at the ``executed`` instruction of all CPUs."""
+
+    cpu: int
+    address: int
+    executed: int
+
+
+@dataclass(frozen=True)
+class Made:
+    """A change that was made, where other CPUs executed meanwhile, and where its own CPU went on."""
+
+    change: Change
+    executed: int
+    others: tuple[Stay, ...]
+    back: Stay | None
+
+
+def read_log(folder: Path) -> Iterator[Made]:
+    """The changes that a boot in ``folder`` made, in their order; also of one that did not end."""
+    path = folder / SCHEDULE_LOG
+    rows = [line.split() for line in path.read_text().splitlines()] if path.is_file() else []
+    starts = [place for place, row in enumerate(rows) if row[0] == "change"]
+    for start, end in pairwise((*starts, len(rows))):
+        cpu, address, *numbers, executed = rows[start][1:]
+        nth, length, passes = map(int, numbers)
+        stays = [(row[0], _stay(row)) for row in rows[start + 1 : end]]
+        back = next((stay for word, stay in stays if word == "back" and stay.cpu == int(cpu)), None)
+        others = tuple(stay for word, stay in stays if word == "run")
+        yield Made(Change(int(cpu), int(address, 16), nth, length, passes), int(executed), others, back)
+
+
+def _stay(row: Sequence[str]) -> Stay:
+    return Stay(int(row[1]), int(row[2], 16), int(row[3]))

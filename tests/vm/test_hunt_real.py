@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Schedules in guests: one seed repeats to the byte, warm and cold; planted races are found and reduced."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.commands.options import tell
+from harness.hunt.reduce import Reducer
+from harness.hunt.search import Limits, Search
+from harness.hunt.trial import Ground, ready
+from harness.limits.entries import load_scenario
+from lab.kernels.model import Kernel
+from lab.kernels.resolve import resolve
+from lab.schedule import FEW, STALLS, TURNS, drawn, read_log
+from lab.session import Lab
+from tests.vm.marks import building
+
+SCENARIO, SEED = "hunt/planted-sleep", 5
+
+
+def _ground(lab: Lab, kernel: Kernel, name: str, folder: Path) -> Ground:
+    scenario = load_scenario(name)
+    (arm,) = scenario.arms.values()
+    return ready(lab, kernel, (scenario, arm), functions=(), folder=folder, tell=tell)
+
+
+@pytest.fixture(scope="module")
+def ground(machine: tuple[Lab, Kernel], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    yield _ground(*machine, SCENARIO, tmp_path_factory.mktemp("ready"))
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("strategy", [FEW, STALLS, TURNS])
+def test_one_seed_repeats_warm_and_cold_and_another_one_differs(ground: Ground, tmp_path: Path, strategy: str) -> None:
+    assert ground.clean is None
+    schedules = [drawn(strategy, seed, ground.course.places) for seed in (SEED, SEED, SEED + 1)]
+    trials = []
+    for number, schedule in enumerate(schedules):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        own = replace(ground, lab=replace(ground.lab, cold=number == 1))
+        trials.append(own.boot(schedule, folder))
+    warm, cold, other = trials
+    assert warm.fault is cold.fault is None
+    assert warm.digest
+    assert warm.digest == cold.digest
+    assert warm.course == cold.course
+    assert [*read_log(warm.folder)] == [*read_log(cold.folder)]
+    assert other.digest != warm.digest
+    if strategy == FEW:
+        assert {made.change for made in read_log(warm.folder)} <= {*schedules[0].changes}
+    if strategy == STALLS:
+        assert warm.course
+        assert warm.course.changes > 0
+
+
+@pytest.mark.parametrize(
+    ("mutant", "scenario", "changes"),
+    [
+        pytest.param("race-sleep", "hunt/planted-sleep", 1, marks=building()),
+        pytest.param("race-count", "hunt/planted-count", 2, marks=building()),
+        pytest.param("race-list", "hunt/planted-list", 1, marks=building()),
+    ],
+)
+def test_a_planted_race_is_found_and_reduced_to_its_changes(
+    lab: Lab, tmp_path: Path, mutant: str, scenario: str, changes: int
+) -> None:
+    """The scenario says how many changes of CPU the race needs."""
+    (tmp_path / "ready").mkdir()
+    ground = _ground(lab, resolve(f"source:6.12+{mutant}", lab.cache), scenario, tmp_path / "ready")
+    assert ground.clean is None
+    (tmp_path / "seeds").mkdir()
+    searched = Search([ground], FEW, tmp_path / "seeds", 2).run(Limits(seeds=200))
+    find = searched.finds[0]
+    assert find.trial.fault
+    reducer = Reducer(ground, find.trial.fault, tmp_path / "reduce", tell)
+    assert reducer.repeats(find.schedule) == 3
+    assert len(reducer.reduce(find.schedule, find.trial.folder).changes) == changes
