@@ -60,10 +60,16 @@ def print_dry_run(estimates: Sequence[Estimate], results: str | None) -> int:
     return EXIT_PASS
 
 
+def tell_default(taken: str, option: str) -> None:
+    """Say, inside a kernel tree, which kernels are ``taken`` where ``option`` names none."""
+    if top := kernel_tree(Path.cwd()):
+        tell(f"{taken}; {option} . is the tree {top}")
+
+
 def kernel_of(spec: str, *, refresh: bool = False) -> Kernel:
     """The kernel, in the cache. QEMU is looked for before anything is downloaded."""
-    if spec == DEFAULT and (top := kernel_tree(Path.cwd())):
-        tell(f"the kernel is the one of this host's distribution; --kernel . is the tree {top}")
+    if spec == DEFAULT:
+        tell_default("the kernel is the one of this host's distribution", "--kernel")
     ready_qemu(Cache.default(), tell)
     return resolve(spec, Cache.default(), refresh=refresh, tell=tell)
 

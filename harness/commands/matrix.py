@@ -18,6 +18,7 @@ from harness.commands.boots import (
     print_dry_run,
     refuse_ranges,
     specs,
+    tell_default,
     watched,
 )
 from harness.commands.options import (
@@ -90,6 +91,8 @@ def _matrix(
         return _merge(merge, results, command)
     chosen = _changed(tree, changed) if changed else _scenarios(scenarios)
     named = " ".join(kernels or ()).split() or kernel_specs(os.environ.get("KERNELS") or KERNELS).split()
+    if not kernels:
+        tell_default(f"the kernels are {' '.join(named)}", "--kernels")
     if dry_run:
         return print_dry_run(_estimates(chosen, named, seeds, shard), results)
     bench = bench_of(results, jobs)
@@ -168,6 +171,8 @@ def _timeline(
     arms_by_scenario = [arms_of(arms, each, scenarios) for each in scenarios]
     for each, own in zip(scenarios, arms_by_scenario, strict=True):
         cells(each, seeds, own or None)
+    if not kernels:
+        tell_default(f"the kernels are {SERIES}", "--kernels")
     named = specs(kernels or [SERIES], Cache.default(), lenient=not kernels)
     ready_qemu(Cache.default(), tell)
     bench = bench_of(results, jobs)

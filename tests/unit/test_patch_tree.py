@@ -13,6 +13,7 @@ import pytest
 
 from harness.cli import main
 from harness.commands import patch as command
+from harness.commands.boots import bench_of
 from harness.commands.options import config_file, kernel_specs
 from harness.limits.entries import load_scenario
 from harness.patch.choice import Coverage
@@ -21,7 +22,7 @@ from harness.patch.series import read_series
 from harness.patch.study import MeasuredSeries, Outcomes, SeriesKernel
 from harness.patch.work import change_of, write_change
 from harness.run.plan import Request
-from lab.base.errors import EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, Misuse
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, LabBroken, Misuse
 from lab.kernels.kconfig import lacking
 from lab.kernels.model import Kernel, Release
 from lab.kernels.resolve import demand
@@ -313,3 +314,38 @@ def test_a_kernel_that_its_user_built_is_told_what_it_lacks() -> None:
     assert {"CONFIG_BLK_DEV_NULL_BLK=m", "CONFIG_CONFIGFS_FS=y", "CONFIG_NR_CPUS=8"} <= {*lines}
     assert not {"CONFIG_64BIT=y", "CONFIG_MD=y", "CONFIG_HZ_250=y", "CONFIG_IOSCHED_CFQ=y"} & {*lines}
     assert lacking(replace(kernel, spec="debian:6.12")) == ""
+
+
+def test_a_change_that_no_scenario_can_execute_is_not_judged(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree / "Documentation").mkdir()
+    (tree / "Documentation/block.rst").write_text("Block\n")
+    commit(tree, "documentation")
+    (tree / "Documentation/block.rst").write_text("Block layer\n")
+    monkeypatch.chdir(tree / "Documentation")
+    monkeypatch.setattr("harness.patch.study.tree.built", lambda *_, **__: pytest.fail("nothing is built"))
+    before = state(tree)
+    assert main(["patch", "--results", str(tmp_path / "results")]) == EXIT_CANNOT_JUDGE
+    assert "no scenario executes what the series touches" in capsys.readouterr().err
+    assert state(tree) == before
+
+
+def test_without_a_kernel_the_one_that_is_taken_is_named_inside_a_tree(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise LabBroken("far enough")
+
+    monkeypatch.setattr("harness.commands.boots.ready_qemu", stop)
+    monkeypatch.setattr("harness.commands.matrix.specs", stop)
+    for words, kernels in (
+        (["run"], "the kernel is the one of this host's distribution; --kernel ."),
+        (["timeline"], "the kernels are debian:5.10 .. debian:7.3; --kernels ."),
+        (["matrix"], "the kernels are debian:5.10 debian:6.1 debian:6.12 debian:7.2; --kernels ."),
+    ):
+        for folder, told in ((tree / "block", True), (tmp_path, False)):
+            monkeypatch.chdir(folder)
+            monkeypatch.setattr("harness.commands.matrix.bench_of", stop if words == ["matrix"] else bench_of)
+            assert main([*words, "fair-tags", "--results", str(tmp_path / "results")]) == EXIT_LAB_BROKEN
+            assert (f"{kernels} is the tree {tree}\n" in capsys.readouterr().err) == told
