@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The measuring service: from a request to a judged run. Nothing else plans, boots and stores a run."""
 
-import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -30,7 +28,7 @@ def unwatched() -> AbstractContextManager[Listener]:
 
 def turns_of_host(at_once: int = 0) -> Turns:
     """One boot per core (or $BLKLAB_JOBS, or ``at_once``), within the memory that is available now."""
-    return Turns(Lanes(at_once or _jobs_of_environment() or host.usable_cores(), host.memory_available()))
+    return Turns(Lanes(at_once or host.number_of("BLKLAB_JOBS", 1) or host.usable_cores(), host.memory_available()))
 
 
 @dataclass(frozen=True)
@@ -187,10 +185,3 @@ def _check_memory(plan: PlannedRun, available: int) -> None:
             f" for QEMU do not fit in the {available >> 20}M that this host has available",
             remedy="close other programs, or choose arms of smaller topologies with --arm",
         )
-
-
-def _jobs_of_environment() -> int:
-    named = os.environ.get("BLKLAB_JOBS", "")
-    if named and not re.fullmatch("[1-9][0-9]{0,8}", named):
-        raise Misuse(f"BLKLAB_JOBS={named}: expected a number of boots", remedy="set it to 1 or more, or unset it")
-    return int(named or 0)

@@ -3,13 +3,14 @@
 
 import os
 import platform
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
-from lab.base.errors import LabBroken
+from lab.base.errors import LabBroken, Misuse
 from lab.base.process import run
 
 GUEST_OVERHEAD = 256 << 20
@@ -101,6 +102,14 @@ def distribution() -> str:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         return "an unknown distribution"
+
+
+def number_of(variable: str, least: int, most: int = 10**6) -> int:
+    """The number in a variable of the environment, 0 without one. Raises Misuse."""
+    text = os.environ.get(variable) or ""
+    if text and not (re.fullmatch("[0-9]{1,7}", text) and least <= int(text) <= most):
+        raise Misuse(f"{variable}={text}: expected a number from {least} to {most:,}", remedy="correct or unset it")
+    return int(text or 0)
 
 
 def usable_cores(groups: Cgroups = _OWN_GROUPS) -> int:

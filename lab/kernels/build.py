@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lab.base import host
 from lab.base.digest import canonical, digest_bytes
-from lab.base.errors import CannotJudge, LabBroken, Misuse
+from lab.base.errors import CannotJudge, LabBroken
 from lab.base.host import compiler_version
 from lab.base.process import progress, run, time_left
 from lab.base.reading import real
@@ -181,18 +181,10 @@ class Output:
     image: Path
 
 
-def _number(variable: str, least: int, most: int = 999) -> int:
-    """The number in a variable of the environment, 0 without one. Raises Misuse."""
-    text = os.environ.get(variable) or ""
-    if text and not (text.isdecimal() and least <= int(text) <= most):
-        raise Misuse(f"{variable}={text}: expected a number from {least} to {most}", remedy="correct or unset it")
-    return int(text or 0)
-
-
 def make_words(folder: Path) -> list[str]:
     """make in ``folder``, with as many jobs and as polite as the user says."""
-    polite = ("nice", "-n", str(niceness)) if (niceness := _number(_NICE, 0, 19)) else ()
-    return [*BOUND, *polite, "make", "-C", str(folder), f"-j{_number(_JOBS, 1) or host.usable_cores()}"]
+    polite = ("nice", "-n", str(niceness)) if (niceness := host.number_of(_NICE, 0, 19)) else ()
+    return [*BOUND, *polite, "make", "-C", str(folder), f"-j{host.number_of(_JOBS, 1) or host.usable_cores()}"]
 
 
 def toolchain() -> Toolchain:

@@ -115,7 +115,7 @@ def test_boots_go_side_by_side_up_to_a_limit(lab: FakeLab) -> None:
     )
     done = lab.run(BLKLAB_JOBS="many")
     assert done.returncode == EXIT_MISUSE
-    assert "BLKLAB_JOBS=many: expected a number of boots" in done.stderr
+    assert "BLKLAB_JOBS=many: expected a number from 1" in done.stderr
 
 
 def test_a_base_kernel_is_measured_first(lab: FakeLab) -> None:
