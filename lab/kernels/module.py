@@ -97,8 +97,7 @@ def module_path(kernel: Kernel, file: str, name: str) -> str:
 def replaced(
     headers: Headers, repository: Path, commit: str, modules: Sequence[str], cache: Cache, *, title: str, tell: Tell
 ) -> Kernel:
-    """The packaged kernel with ``modules`` as the ``commit`` has them. Those whose code comes out as the package has it
-    stay the package's.
+    """The packaged kernel with ``modules`` as the ``commit`` has them.
 
     Raises CannotJudge with the compiler's line, and where the kernel would refuse a module.
     """
@@ -111,21 +110,17 @@ def replaced(
         work = into / ".work"
         tell(f"building {names(module_name(path) for path in modules)} of {title} ({headers.note})")
         archive = run(["git", "-C", str(repository), "archive", "--format=tar", commit, *folders]).stdout
+        parents = dict.fromkeys(Path(path).parent for path in modules)
         with tarfile.open(fileobj=BytesIO(archive)) as members:
             members.extractall(work, filter="data")
-        built = {
-            path: data
-            for folder in sorted({Path(path).parent for path in modules})
-            for path, data in _built(headers, work, [path for path in modules if Path(path).parent == folder], title)
-        }
-        other = {path: data for path, data in built.items() if elf.code(data) != elf.code(_packaged(headers, path))}
-        _link(headers.kernel, into, other)
+        by_folder = {folder: [path for path in modules if Path(path).parent == folder] for folder in parents}
+        built = {path: data for paths in by_folder.values() for path, data in _built(headers, work, paths, title)}
+        _link(headers.kernel, into, built)
         run(["rm", "-rf", str(work)])
 
     entry = cache.entry(store.KIND, key, fill)
     kernel = store.load(entry, f"path:{entry}", f"{headers.kernel.origin}, with modules of {title}")
-    # Of one configuration and compiler, whatever else is measured.
-    return replace(kernel if kernel.digest != headers.kernel.digest else headers.kernel, build=headers.folder.name)
+    return replace(kernel, build=digest_bytes(f"{headers.folder.name} {headers.note}".encode()))
 
 
 def _packages(image: Package, release: str, archive: Archive) -> list[Package]:
@@ -192,6 +187,8 @@ def _built(headers: Headers, work: Path, paths: Sequence[str], title: str) -> It
         f"M={folder}",
         f"CC={headers.compiler}",
         "DEBIAN_KERNEL_NO_CC_VERSION_CHECK=y",
+        # Names of files in warnings, as in the package: no folder's name gets into a module.
+        f"KCFLAGS=-fmacro-prefix-map={work}/=",
         *(path.name for path in objects),
     ]
     done = run([*make_words(headers.build), *words], env=headers.environment, accept=range(256))
@@ -208,14 +205,11 @@ def _built(headers: Headers, work: Path, paths: Sequence[str], title: str) -> It
     for path, ko in zip(paths, objects, strict=True):
         run([str(headers.folder / "bin/x86_64-linux-gnu-objcopy"), "--strip-debug", str(ko)], env=headers.environment)
         data = ko.read_bytes()
-        magic, own = (_info(module)["vermagic"] for module in (_packaged(headers, path), data))
+        packaged = read_module(headers.kernel.modules / path)
+        magic, own = (_info(module)["vermagic"] for module in (packaged, data))
         if magic != own:
             raise CannotJudge(f"{ko.name} has the vermagic {own}, {release} takes {magic}", remedy=remedy)
         yield path, data
-
-
-def _packaged(headers: Headers, path: str) -> bytes:
-    return read_module(headers.kernel.modules / path)
 
 
 def _info(module: bytes) -> Mapping[str, str]:
