@@ -206,7 +206,7 @@ def _iocost(draft: Draft) -> None:
 
 def _weighted(option: str) -> Callable[[Draft], None]:
     def apply(draft: Draft) -> None:
-        _role(draft)[option] = "riops=1000" if option == "io_max" else 300
+        _role(draft)[option] = {"io_max": "riops=1000", "io_latency": "2ms"}.get(option, 300)
         if option == "io_weight":
             _iocost(draft)
         if option == "bfq_weight":

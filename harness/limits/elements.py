@@ -168,7 +168,8 @@ def _limits(arm: Arm, load: Load, shown: Load, bw: Mapping[str, float]) -> Itera
         known = binds or share < fitted.SLICES
         says += "" if known else ", not modelled"
         yield Element(ElementKind.LIMIT, group, share, binds, says, known)
-    turns = [f"role.{role.name}.io_weight" for role in shown.roles.values() if "io_weight" in role.options]
+    turning = [(role, key) for role in shown.roles.values() for key in ("io_weight", "io_latency")]
+    turns = [f"role.{role.name}.{key}" for role, key in turning if key in role.options]
     if arm.queue.get("scheduler") == "bfq" and load.jobs > 1:
         turns.append("queue.scheduler bfq")
     if turns:

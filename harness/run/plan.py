@@ -97,6 +97,7 @@ def _in_order(scenario: Scenario, seed: int) -> Iterator[Load]:
 
 OPTIONS_NEEDED = {
     "io_uring": "IO_URING",
+    "io_latency": "BLK_CGROUP_IOLATENCY",
     "io_max": "BLK_DEV_THROTTLING",
     "io_weight": "BLK_CGROUP_IOCOST",
     "bfq_weight": "BFQ_GROUP_IOSCHED",

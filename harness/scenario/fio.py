@@ -83,8 +83,8 @@ def _group_options(place: int, role: Role, ramp: int) -> Iterator[tuple[str, str
         yield "ramp_time", f"{(ramp - late) // 1000}us"
 
 
-CGROUP_FILES = {"io_max": "io.max", "io_weight": "io.weight", "bfq_weight": "io.bfq.weight"}
-"""Limits and weights of a role, which runs in a cgroup of its own, and the files of that cgroup."""
+CGROUP_FILES = {"io_max": "io.max", "io_latency": "io.latency", "io_weight": "io.weight", "bfq_weight": "io.bfq.weight"}
+"""Limits, targets and weights of a role, which runs in a cgroup of its own, and the files of that cgroup."""
 
 
 def group_of(load: Load, role: Role) -> str:

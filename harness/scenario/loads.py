@@ -354,9 +354,9 @@ def _cgroups(role: Role, arm: Arm) -> Iterator[tuple[str, str, str]]:
     if "bfq_weight" in role.options and arm.queue.get("scheduler") != "bfq":
         yield "bfq_weight", f"arm {arm.name} does not use bfq", "write queue: {scheduler: bfq}"
     devices = [stack.name for stack in arm.topology.below(role.disk) if stack.kind is not StackKind.FILESYSTEM]
-    for key in ("bfq_weight", "io_weight"):
+    for key in ("bfq_weight", "io_latency", "io_weight"):
         if key in role.options and devices:
-            reason = f"elevator and iocost are those of the disks below {devices[0]}"
+            reason = f"elevator, io.latency and iocost are those of the disks below {devices[0]}"
             yield key, reason, f"remove {key}, or use io_max"
     if "io_weight" in role.options and "enable=1" not in arm.queue.get("iocost/qos", "").split():
         yield "io_weight", f"arm {arm.name} does not enable iocost", 'write queue: {iocost.qos: "enable=1"}'

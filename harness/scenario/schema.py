@@ -80,9 +80,9 @@ def _as_flag(value: object) -> str:
     return "1" if value else "0"
 
 
-def _of_microseconds(name: str, says: str, example: str) -> Option:
+def _of_microseconds(name: str, says: str, example: str, before: str = "") -> Option:
     field = Field(name, time(MICROSECOND, HOUR, step=MICROSECOND), says, example)
-    return Option(field, lambda nanoseconds: str(int(str(nanoseconds)) // MICROSECOND))
+    return Option(field, lambda nanoseconds: f"{before}{int(str(nanoseconds)) // MICROSECOND}")
 
 
 _DISTRIBUTION = (
@@ -140,6 +140,7 @@ OPTIONS: Mapping[str, Option] = {
         Option(
             Field("io_max", Text("words of io.max", _IO_MAX), "limits of a cgroup of its own", "riops=100 rbps=1048576")
         ),
+        _of_microseconds("io_latency", "target of its cgroup, slows others; not on Debian's kernels", "2ms", "target="),
         Option(Field("io_weight", Integer(1, 10**4), "weight of a cgroup of its own in iocost", "300")),
         Option(Field("bfq_weight", Integer(1, 1000), "weight of a cgroup of its own in bfq", "300")),
         Option(Field("iodepth_batch", Integer(1, 4096), "requests that are submitted together", "16", absent="1")),

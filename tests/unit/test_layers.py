@@ -133,10 +133,11 @@ def test_iocost_is_set_on_every_lun_with_its_model_first(topology: Topology, tmp
     assert len(steps) == 12
     wanted = {step.name: "" for step in devices(topology) if isinstance(step, Module)}
     one = kernel(tmp_path / "a", wanted, parameters=PARAMETERS)
-    weights = [OPTIONS_NEEDED[key] for key in ("io_weight", "bfq_weight")]
+    weights = [OPTIONS_NEEDED[key] for key in ("io_weight", "bfq_weight", "io_latency")]
     assert missing(one, topology, queue, options=weights) == (
         "CONFIG_BLK_CGROUP_IOCOST is not set",
         "CONFIG_BFQ_GROUP_IOSCHED is not set",
+        "CONFIG_BLK_CGROUP_IOLATENCY is not set",
     )
     assert CGROUP_FILES.keys() <= OPTIONS_NEEDED.keys()
 
@@ -158,11 +159,12 @@ def test_a_weight_needs_who_reads_it(
     assert [found[0] for found in refused(one, [one], Arm("a", topology, queue, {}))] == keys
 
 
-@pytest.mark.parametrize(("disk", "keys"), [("secret", ["bfq_weight"]), ("fs", []), ("l5", [])])
-def test_a_weight_is_one_of_a_disk(disk: str, keys: list[str], topology: Topology) -> None:
-    one = Role("reader", (disk,), "randread", 4096, 1, "libaio", direct=True, options={"bfq_weight": "3", "size": "1M"})
+@pytest.mark.parametrize("key", ["bfq_weight", "io_latency"])
+@pytest.mark.parametrize(("disk", "refuses"), [("secret", True), ("fs", False), ("l5", False)])
+def test_a_weight_is_one_of_a_disk(key: str, disk: str, refuses: bool, topology: Topology) -> None:
+    one = Role("reader", (disk,), "randread", 4096, 1, "libaio", direct=True, options={key: "3", "size": "1M"})
     arm = Arm("a", topology, {"scheduler": "bfq"}, {})
-    assert [found[0] for found in refused(one, [one], arm)] == keys
+    assert [found[0] for found in refused(one, [one], arm)] == [key] * refuses
 
 
 @pytest.mark.parametrize(("disk", "keys"), [("l5", []), ("secret", ["rw"]), ("copy", ["rw"]), ("whole", ["rw"])])

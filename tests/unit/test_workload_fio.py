@@ -231,6 +231,7 @@ SAMPLES = {
     "sync": st.sampled_from(("sync", "dsync")),
     "iodepth_batch": st.just(1),
     "io_max": st.sampled_from(("riops=5", "rbps=1048576 wiops=100")),
+    "io_latency": st.integers(1, 1000).map(lambda number: f"{number}ms"),
     "prioclass": st.integers(1, 3),
     "prio": st.integers(0, 7),
     "norandommap": st.sampled_from(("true", "false")),
@@ -287,11 +288,14 @@ def test_a_role_with_limits_is_a_process_in_a_cgroup_of_its_own() -> None:
     ]
 
 
-@pytest.mark.parametrize(("key", "file"), [("io_weight", "io.weight"), ("bfq_weight", "io.bfq.weight")])
-def test_a_role_with_a_weight_is_a_process_too(key: str, file: str) -> None:
-    one = replace(VICTIM, options={key: "300"})
+WORDS = {"io_weight": "io.weight 7000", "bfq_weight": "io.bfq.weight 7000", "io_latency": "io.latency target=7"}
+
+
+@pytest.mark.parametrize(("key", "words"), WORDS.items())
+def test_a_role_with_a_weight_or_a_target_is_a_process_too(key: str, words: str) -> None:
+    one = replace(VICTIM, options={key: schema.OPTIONS[key].to_fio(7000)})
     (step,) = cgroups(window(one), TOPOLOGY)
-    assert step.fields() == ("cgroup/limit", "lopsided.victim", "all", f"{file} 300")
+    assert step.fields() == ("cgroup/limit", "lopsided.victim", "all", words)
     assert sections(job_file(window(one), TOPOLOGY, 1))["victim"]["thread"] == "0"
     assert of_processes(window(one))
     assert not of_processes(window(one, HOG))
