@@ -335,7 +335,10 @@ def _named_lines() -> Iterator[Figure]:
 
     line = partial(Figure, source=BootFile.PLUGIN, held_by=(GUEST,), noise=Noise.EXECUTED)
     line = partial(line, machine=Machine.SEVERAL, absent=no_symbol)
-    says = "as lines and locks, of the lines that the function NAME writes or that the variable NAME is in"
+    says = (
+        "as lines and locks, of the lines that the function NAME writes or that the variable NAME is in; 0 also where"
+        " only functions that it calls write them, such as an unlock that is not inlined"
+    )
     for count in ("seen", "footprint", "locks", "locks.held"):
         yield line(f"line.NAME.{count}", says)
 

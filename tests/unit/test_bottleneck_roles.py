@@ -80,6 +80,9 @@ def test_a_disk_behind_one_command_that_bfq_dispatches_is_named_and_not_the_dept
     assert (found.label, found.figure) == (UNCOUNTED, "queue.scheduler bfq not modelled")
     alone = replace(load, roles={"heavy": load.roles["heavy"]})
     assert bottleneck(arm, alone, [idling], {"heavy": 8e6}).label == NOTHING
+    latency = replace(load.roles["heavy"], options={"io_latency": "target=2000"})
+    found = bottleneck(arm, replace(load, roles={"heavy": latency}), [idling], {"heavy": 8e6})
+    assert (found.label, found.figure) == (UNCOUNTED, "role.heavy.io_latency not modelled")
 
 
 ONE = LoadUse(0.9, luns={"l0": held(1)}, hosts={"h0": held(1)})
