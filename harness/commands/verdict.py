@@ -122,12 +122,11 @@ def _judge(*, run: Path, detail: Detail, json: bool, **files: str | None) -> int
     exports = Exports.of(detail, json, **files)
     rejudged = rejudge(run)
     exports.show(rejudged.run, rejudged.verdict)
-    scenario, taken = rejudged.run.scenario, [*taken_as_written(rejudged.run)]
+    scenario = rejudged.run.scenario
     for line in _other_bounds(scenario):
         tell(line)
-    if scenario.name not in find_scenarios():
-        taken.append(f"bounds, as scenarios/ has no {scenario.name}")
-    tell(f"no guest repeats, so only another run can confirm: {'; '.join(taken)}")
+    own = [] if scenario.name in find_scenarios() else [f"bounds, as scenarios/ has no {scenario.name}"]
+    tell(f"no guest repeats, so only another run can confirm: {'; '.join([*taken_as_written(rejudged.run), *own])}")
     if not rejudged.before:
         tell("this run has no stored verdict")
     elif not rejudged.differences:

@@ -335,10 +335,7 @@ def _named_lines() -> Iterator[Figure]:
 
     line = partial(Figure, source=BootFile.PLUGIN, held_by=(GUEST,), noise=Noise.EXECUTED)
     line = partial(line, machine=Machine.SEVERAL, absent=no_symbol)
-    says = (
-        "as lines and locks, of the lines that the function NAME writes or that the variable NAME is in; 0 also where"
-        " only functions that it calls write them, such as an unlock that is not inlined"
-    )
+    says = "as lines and locks, of lines that the function NAME itself (no callee) writes, or the variable NAME is in"
     for count in ("seen", "footprint", "locks", "locks.held"):
         yield line(f"line.NAME.{count}", says)
 
