@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Boot a kernel with a topology, run a job in the guest, and return the record of the boot."""
 
+import functools
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from lab.base.cache import Cache
 from lab.base.contents import lasting_digest
 from lab.base.digest import digest_bytes
 from lab.base.errors import LabBroken
+from lab.base.process import beside
 from lab.base.record import BootRecord
 from lab.base.units import Tell, silent
 from lab.guest import image, payload
@@ -124,31 +126,44 @@ class Lab:
 
 def ready_qemu(cache: Cache, tell: Tell = silent) -> Qemu:
     """QEMU, downloaded if necessary, after ``announce``. Raises what ``find_qemu`` raises."""
-    if not qemu_is_own():
-        find_qemu()  # One that cannot be used is told before anything is downloaded.
     announce(cache, tell)
     return find_qemu(tell)
 
 
 def announce(cache: Cache, tell: Tell) -> None:
-    """Say how much of the lab's own programs is missing in the cache, before it is downloaded."""
+    """Say how much of the lab's own programs is missing in the cache, before it is downloaded.
+
+    A QEMU of the host that cannot be used is told before that. Raises what ``find_qemu`` raises.
+    """
+    if not qemu_is_own():
+        find_qemu()
     own: list[tuple[str, tuple[str, ...]]] = [(payload.PIN, payload.PACKAGES)]
     own += [(programs.COMPILER.pin, programs.COMPILER.packages)] if tools.wanted() else []
     own += [(tools.HOST_TOOLS.pin, tools.HOST_TOOLS.packages)] if tools.wanted() or qemu_is_own() else []
     names = [name for pin, packages in own if read_pin(cache, pin) is None for name in packages]
     if names:
         size = sum(lock.packages()[name].size for name in names) / 1e6
-        tell(
+        _tell_once(
+            tell,
             f"first use: QEMU, a compiler and the guest's programs take {size:.0f} MB ({size / 5:.0f} s at 5 MB/s); "
-            f"the kernel comes after them; all is kept in {cache.root}"
+            f"the kernel comes with them; all is kept in {cache.root}",
         )
+
+
+@functools.cache
+def _tell_once(tell: Tell, text: str) -> None:
+    tell(text)
 
 
 def open_lab(cache: Cache, tell: Tell = silent, *, cold: bool = False) -> Lab:
     """The lab of this host. Raises LabBroken when QEMU is missing or too old, or the payload cannot be fetched."""
-    qemu = ready_qemu(cache, tell)
-    programs.fetch_compiler(cache, tell)
-    return Lab(cache, qemu, steady(cache), payload.fetch(cache, tell), cold)
+    announce(cache, tell)
+    # One package list and line to the archive serve all, so what is downloaded is unpacked beside the next download.
+    compiler = beside(lambda: programs.fetch_compiler(cache, tell))
+    of_guest = beside(lambda: payload.fetch(cache, tell))
+    qemu = find_qemu(tell)
+    compiler()
+    return Lab(cache, qemu, steady(cache), of_guest(), cold)
 
 
 def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:

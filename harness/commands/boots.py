@@ -22,12 +22,13 @@ from harness.scenario.load import find_scenarios, read_scenario
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, BlklabError, CannotJudge, LabBroken, Misuse
+from lab.base.process import beside
 from lab.kernels.debian import expand, offers
 from lab.kernels.git import kernel_tree
 from lab.kernels.model import Kernel
 from lab.kernels.mutants import catalogue
 from lab.kernels.resolve import DEFAULT, resolve
-from lab.session import Lab, open_lab, ready_qemu
+from lab.session import Lab, announce, open_lab, ready_qemu
 
 K = TypeVar("K")
 
@@ -54,6 +55,16 @@ def bench_of(results: str | None, jobs: int = 0, *, cold: bool = False, folder: 
     return Bench(lab, store, watched, turns_of_host(jobs))
 
 
+def bench_and_kernels(
+    results: str | None, jobs: int, specs: Sequence[str], *, cold: bool = False, refresh: bool = False
+) -> tuple[Bench, list[Kernel]]:
+    """``bench_of`` and the kernels, which are fetched beside what the lab needs."""
+    store_of(results)
+    announce(Cache.default(), tell)
+    kernels = beside(lambda: [_resolved(spec, refresh) for spec in specs])
+    return bench_of(results, jobs, cold=cold), kernels()
+
+
 def print_dry_run(estimates: Sequence[Estimate], results: str | None) -> int:
     print_estimates(estimates, results_root(results))
     tell("nothing was booted or downloaded")
@@ -68,9 +79,13 @@ def tell_default(taken: str, option: str) -> None:
 
 def kernel_of(spec: str, *, refresh: bool = False) -> Kernel:
     """The kernel, in the cache. QEMU is looked for before anything is downloaded."""
+    ready_qemu(Cache.default(), tell)
+    return _resolved(spec, refresh)
+
+
+def _resolved(spec: str, refresh: bool) -> Kernel:
     if spec == DEFAULT:
         tell_default("the kernel is the one of this host's distribution", "--kernel")
-    ready_qemu(Cache.default(), tell)
     return resolve(spec, Cache.default(), refresh=refresh, tell=tell)
 
 

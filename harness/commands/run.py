@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.text import Text
 
 from harness.base.checkout import results_root
-from harness.commands.boots import arms_of, bench_of, distinct, kernel_of, print_dry_run
+from harness.commands.boots import arms_of, bench_and_kernels, distinct, print_dry_run
 from harness.commands.options import (
     ARMS,
     CONFIG,
@@ -88,7 +88,7 @@ def _run(
             arms,
             seed or 1,
             parse_events(trace),
-            lambda: (bench_of(results, jobs, cold=cold), kernel_of(kernel, refresh=refresh)),
+            lambda: bench_and_kernels(results, jobs, [kernel], cold=cold, refresh=refresh),
         )
     _check(chosen, verify=verify, base=base, mail=mail)
     specs = (base, kernel) if base else (kernel,)
@@ -97,16 +97,14 @@ def _run(
         for spec in dict.fromkeys(specs):
             check(spec)
         return print_dry_run(estimates, results)
-    bench = bench_of(results, jobs, cold=cold)
-    booted = kernel_of(kernel, refresh=refresh)
-    based = kernel_of(base, refresh=refresh) if base else None
+    bench, (*bases, booted) = bench_and_kernels(results, jobs, specs, cold=cold, refresh=refresh)
     _tell_costs(estimates, results)
     ended: list[tuple[str, Verdict]] = []
     for ref, each in named.items():
         own = arms_of(arms, each, chosen)
         command = (*run_command(ref, kernel, seeds, own), *(("--verify",) if verify else ()))
         request = Request(each, booted, seeds, own, verify, command=command)
-        verdict = _measure(bench, request, (base, based) if base and based else None, exports, mail)
+        verdict = _measure(bench, request, (base, bases[0]) if base else None, exports, mail)
         ended.append((each.name, verdict))
         if fail_fast and verdict.exit_code:
             break
@@ -226,12 +224,12 @@ def _trace(
     arms: Sequence[str],
     seed: int,
     events: tuple[str, ...],
-    prepare: Callable[[], tuple[Bench, Kernel]],
+    prepare: Callable[[], tuple[Bench, list[Kernel]]],
 ) -> int:
     if len(arms) > 1:
         raise Misuse("--trace takes one --arm", remedy="trace the arms one after another")
     arm = chosen_arm(scenario, arms[0] if arms else None)
-    bench, kernel = prepare()
+    bench, (kernel,) = prepare()
     tell(f"{scenario.name} on {kernel.release}: arm {arm.name}, seed {seed}, tracing {', '.join(events)}")
     job, results = replace(guest_job(scenario, arm, seed), trace=events), bench.store.root / scenario.name
     for trace in trace_boot(bench.lab, kernel, arm, job, results, phase_seen=tell):

@@ -14,10 +14,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from lab.base import launcher
 from lab.base.errors import LabBroken
@@ -27,6 +28,7 @@ _LAST_WORDS = 2000
 _LAUNCH_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
 
+T = TypeVar("T")
 Finished = subprocess.CompletedProcess[bytes]
 """A process that has ended, with its captured output."""
 Process = subprocess.Popen[bytes]
@@ -206,6 +208,23 @@ def _manner(returncode: int) -> str:
 
 _EVERY = 5.0  # seconds between two lines: a short step prints none
 _MINUTE = 60
+
+
+def beside(call: Callable[[], T]) -> Callable[[], T]:
+    """Start ``call`` in a thread; what is returned waits for its end and gives its result, or raises what it raised.
+
+    The thread does not keep an interrupted program alive.
+    """
+    future = Future[T]()
+
+    def work() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return future.result
 
 
 @contextmanager

@@ -124,6 +124,14 @@ def test_other_requirements_make_another_environment(sources: Sources) -> None:
     assert (sources.folder / old).is_dir(), "what runs now may still live in it"
 
 
+def test_pip_is_installed_for_development_alone(sources: Sources) -> None:
+    """The pip of ensurepip's wheel fills the other one: installing pip takes longer than what it then installs."""
+    for option, has_pip in ((), False), (("--dev",), True):
+        assert sources.environment(*option).returncode == 0
+        assert bool([*sources.link.glob("lib/python3*/site-packages/pip")]) == has_pip
+        assert _run(sources.link / "bin" / "blklab").stdout == "started\n"
+
+
 def test_one_for_development_serves_to_run(sources: Sources) -> None:
     assert sources.environment("--dev").returncode == 0
     assert sources.environment("--current").returncode == 0
