@@ -60,14 +60,17 @@ def releases() -> tuple[str, ...]:
     return DEBIAN
 
 
-def type_in(root: Path, command: str) -> subprocess.CompletedProcess[str]:
+def type_in(
+    root: Path, command: str, *, user: str = USER, folder: str = f"/home/{USER}/blklab", variables: str = ""
+) -> subprocess.CompletedProcess[str]:
     """What the user types in the checkout. The mounts go with the process."""
     mounts = f"mount -t proc proc {root}/proc && mount --rbind /dev {root}/dev && mount -t sysfs sysfs {root}/sys"
     # A minimal root names no security updates, without which a series has an older newest package.
     debian = sources.debian()
     named = f"BLKLAB_DEBIAN_MIRROR={debian.main} BLKLAB_DEBIAN_SECURITY_MIRROR={debian.security}"
-    line = f"cd /home/{USER}/blklab && {named} PIP_CERT=/etc/ssl/certs/ca-certificates.crt {command}"
-    inside = ["unshare", "-m", "sh", "-c", f'{mounts} && exec chroot {root} su {USER} -c "$0"', line]
+    named += f" PIP_CERT=/etc/ssl/certs/ca-certificates.crt {variables}"
+    line = f"cd {folder} && export {named} && {{ {command}; }}"
+    inside = ["unshare", "-m", "sh", "-c", f'{mounts} && exec chroot {root} su {user} -c "$0"', line]
     return subprocess.run(inside, check=False, capture_output=True, text=True)
 
 
