@@ -52,24 +52,6 @@ class NothingExecutes(CannotJudge):
 
 
 @dataclass(frozen=True)
-class _Choice:
-    """Which scenarios to measure: the ``named``, ``every`` one, or at most ``most`` that execute a change."""
-
-    named: Sequence[Scenario]
-    every: bool
-    most: int
-
-    def among(self, change: CodeChange) -> list[Scenario]:
-        """Prints how they are chosen; empty where no scenario executes the change."""
-        choice = chosen_by(change)
-        most = len(choice.candidates) if self.every else self.most
-        print("\n".join(choice_lines(choice, most)))
-        if self.every:
-            return every_scenario()
-        return [load_scenario(candidate.scenario.name) for candidate in choice.candidates[:most]]
-
-
-@dataclass(frozen=True)
 class _Measuring:
     """The options, by their names."""
 
@@ -85,10 +67,23 @@ class _Measuring:
     each: bool
 
     @cached_property
-    def choice(self) -> _Choice:
+    def named(self) -> Sequence[Scenario]:
+        """Raises Misuse for an arm of none of them, or of no scenario at all, before a source is fetched."""
         named = [load_scenario(name) for name in self.scenario]
-        _demand_arms(self.arms, named)
-        return _Choice(named, self.every, self.most)
+        known = {arm for scenario in named or every_scenario() for arm in scenario.arms} if self.arms else set()
+        if unknown := [arm for arm in self.arms if arm not in known]:
+            remedy = f"known: {names(sorted(known))}" if named else "blklab show SCENARIO lists its arms"
+            raise Misuse(f"no scenario has an arm {unknown[0]}{nearest(unknown[0], known)}", remedy=remedy)
+        return named
+
+    def among(self, change: CodeChange) -> list[Scenario]:
+        """Prints how scenarios are chosen; empty where none executes the change."""
+        choice = chosen_by(change)
+        most = len(choice.candidates) if self.every else self.most
+        print("\n".join(choice_lines(choice, most)))
+        if self.every:
+            return every_scenario()
+        return [load_scenario(candidate.scenario.name) for candidate in choice.candidates[:most]]
 
     @property
     def words(self) -> list[str]:
@@ -192,11 +187,9 @@ def _measure(
     """
     package = base if base.startswith(_PACKAGED) else ""
     spec = _source_of(spec)
-    choice, cache = how.choice, Cache.default()
+    named, cache = how.named, Cache.default()
     if how.dry_run:
-        sides = range(1, len(patches) + 1) if how.each else (len(patches),)
-        code = _dry_run(choice, spec, patches, sides=sides, seeds=how.seeds, arms=how.arms, results=how.results)
-        return Outcome(code, "nothing was measured (--dry-run)")
+        return Outcome(_dry_run(how, spec, patches), "nothing was measured (--dry-run)")
     store = store_of(how.results, FOLDER)
     source = named_source(spec, cache, tell)
     if source is None:
@@ -205,14 +198,14 @@ def _measure(
     commits = branch.with_all(patches)
     sources = Sources(branch.folder, branch.base, commits[-1])
     alone = _alone(package, sources) if package else None
-    scenarios = choice.named or (_demanded(choice, sources) if alone else _scenarios(choice, sources))
+    scenarios = named or (_demanded(how, sources) if alone else _scenarios(how, sources))
     bench = bench_of(how.results, how.jobs, folder=FOLDER)
     title = base if alone else _title(base if not package else spec, source, branch)
     study = Study(branch, title, bench, tell, cache, how.seeds, how.arms, alone)
     steps = [study.base()]
     if not scenarios:
         functions = study.changed_functions(steps[0], patches[-1], commits[-1])
-        scenarios = _demanded(choice, BuiltChange(functions, sources))
+        scenarios = _demanded(how, BuiltChange(functions, sources))
     compared = list[MeasuredSeries]()
     applied = list(zip(patches, commits, strict=True))
     for patch, commit in applied if how.each else applied[-1:]:
@@ -249,14 +242,6 @@ def _alone(package: str, sources: Sources) -> PackagedModules | None:
     return alone
 
 
-def _demand_arms(arms: Sequence[str], named: Sequence[Scenario]) -> None:
-    """Raises Misuse, before a source is fetched, for an arm of none of the ``named`` scenarios, or of none at all."""
-    known = {arm for scenario in named or every_scenario() for arm in scenario.arms} if arms else set()
-    if unknown := [arm for arm in arms if arm not in known]:
-        remedy = f"known: {names(sorted(known))}" if named else "blklab show SCENARIO lists its arms"
-        raise Misuse(f"no scenario has an arm {unknown[0]}{nearest(unknown[0], known)}", remedy=remedy)
-
-
 def _no_source(spec: str) -> Misuse:
     return Misuse(f"--base {spec} is not a source", remedy="source:6.12, or DIR@REV of a git tree")
 
@@ -266,18 +251,18 @@ def _title(named: str, source: KernelSource, branch: Branch) -> str:
     return f"{named} ({branch.base[:12] if source.revision else source.title.rpartition(' ')[2]})"
 
 
-def _scenarios(choice: _Choice, text: Sources) -> list[Scenario]:
+def _scenarios(how: _Measuring, text: Sources) -> list[Scenario]:
     """The scenarios to measure, none where only a build of both sides tells what code differs. Raises CannotJudge."""
     if text.touched().certain:
-        return _demanded(choice, text)
+        return _demanded(how, text)
     likely = chosen_by(text)
     print("\n".join(choice_lines(likely, len(likely.candidates))))
     tell("headers, macros or data differ: both sides are built, and compared function by function")
-    return every_scenario() if choice.every else []
+    return every_scenario() if how.every else []
 
 
-def _demanded(choice: _Choice, change: CodeChange) -> list[Scenario]:
-    if scenarios := choice.among(change):
+def _demanded(how: _Measuring, change: CodeChange) -> list[Scenario]:
+    if scenarios := how.among(change):
         return scenarios
     raise NothingExecutes(
         "no scenario executes what the series touches", remedy="--scenario NAME, or --all for all of them"
@@ -296,57 +281,46 @@ def _print(compared: MeasuredSeries) -> None:
     print("\n".join(summary(compared)))
 
 
-def _dry_run(
-    choice: _Choice,
-    spec: str,
-    series: Sequence[Patch],
-    *,
-    sides: Sequence[int],
-    seeds: int | None,
-    arms: Sequence[str],
-    results: str | None,
-) -> int:
+def _dry_run(how: _Measuring, spec: str, series: Sequence[Patch]) -> int:
     """What the series touches, what would be measured, and how long that takes; fetches and builds nothing.
 
-    ``sides``: numbers of patches after which a kernel is built. Raises CannotJudge for a series that does not apply
-    to a source that is there.
+    Raises CannotJudge for a series that does not apply to a source that is there.
     """
+    sides = range(1, len(series) + 1) if how.each else (len(series),)
     cache = Cache.default()
     source = tree.kept_source(spec, cache)
     if source is None and not spec.startswith(("source:", "mutant:")):
         raise _no_source(spec)
-    scenarios = _likely(choice, source, series, results)
+    scenarios = _likely(how, source, series)
     if hidden := unseen_change("\n".join(patch.diff for patch in series), scenarios):
         print(f"{NOT_SEEN}: {hidden}")
     builds = _builds(source, cache, 1 + len(sides))
     print(f"fetch  {'nothing' if source else f'{spec}, of unknown size and time'}")
     print(f"build  {plural(len(builds), 'kernel')}, unless they are in the cache: {', '.join(map(_shown, builds))}")
     estimates = [
-        Estimate(scenario, kernel, len(expand(scenario, seeds, own or None)), own)
+        Estimate(scenario, kernel, len(expand(scenario, how.seeds, own or None)), own)
         for scenario in scenarios
-        for own in [tuple(arm for arm in arms if arm in scenario.arms)]
+        for own in [tuple(arm for arm in how.arms if arm in scenario.arms)]
         for kernel in (spec, *(f"{spec}, patches: {number}" for number in sides))
     ]
     if estimates:
-        return print_dry_run(estimates, results)
+        return print_dry_run(estimates, how.results)
     print("boots  unknown: no scenario is chosen yet")
     return EXIT_PASS
 
 
-def _likely(
-    choice: _Choice, source: KernelSource | None, series: Sequence[Patch], results: str | None
-) -> Sequence[Scenario]:
+def _likely(how: _Measuring, source: KernelSource | None, series: Sequence[Patch]) -> Sequence[Scenario]:
     """The scenarios by the text of the source, or where there is none yet by that of the series."""
     change: Sources | PatchText = PatchText(tuple(patch.text for patch in series))
     if source is not None:
-        branch = Branch(source, branch_folder(store_of(results, FOLDER).root, source))
+        branch = Branch(source, branch_folder(store_of(how.results, FOLDER).root, source))
         change = Sources(branch.folder, branch.base, branch.with_all(series)[-1])
-    scenarios = choice.among(change)
+    scenarios = how.among(change)
     if source is None:
         print("by the text of the series alone: what uses its data and headers is known once the source is here")
     elif not change.touched().certain:
         print("by the text of the source: what really differs is known once both sides are built")
-    return choice.named or scenarios
+    return how.named or scenarios
 
 
 def _builds(source: KernelSource | None, cache: Cache, sides: int) -> list[float | None]:
