@@ -15,8 +15,11 @@ PAGES = CHECKOUT / "docs" / "results"
 
 def results_root(chosen: str | None) -> Path:
     """The folder of all runs: the chosen one, else $BLKLAB_RESULTS, else results/ of the checkout; installed from a
-    wheel, which has no Makefile, that of the current folder. Raises Misuse for what is no folder."""
+    wheel, which has no Makefile, that of the current folder, in a kernel tree that of the user's data. Raises Misuse
+    for what is no folder."""
     own = CHECKOUT if (CHECKOUT / "Makefile").is_file() else Path.cwd()
+    if any((folder / ".git").exists() and (folder / "Kconfig").is_file() for folder in (own, *own.parents)):
+        own = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "blklab"
     root = Path(chosen or os.environ.get("BLKLAB_RESULTS") or own / "results")
     if root.exists() and not root.is_dir():
         raise no_such_folder(root, "the results")

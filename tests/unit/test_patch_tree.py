@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness.base.checkout import results_root
 from harness.cli import main
 from harness.commands import patch as command
 from harness.commands.boots import bench_of
@@ -349,3 +350,17 @@ def test_without_a_kernel_the_one_that_is_taken_is_named_inside_a_tree(
             monkeypatch.setattr("harness.commands.matrix.bench_of", stop if words == ["matrix"] else bench_of)
             assert main([*words, "fair-tags", "--results", str(tmp_path / "results")]) == EXIT_LAB_BROKEN
             assert (f"{kernels} is the tree {tree}\n" in capsys.readouterr().err) == told
+
+
+def test_an_installed_blklab_keeps_no_results_in_a_kernel_tree(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wheel has no Makefile. Elsewhere results go to the current folder."""
+    monkeypatch.delenv("BLKLAB_RESULTS", raising=False)
+    monkeypatch.setattr("harness.base.checkout.CHECKOUT", tmp_path / "site-packages/blklab/checkout")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.chdir(tree / "block")
+    assert results_root(None) == tmp_path / "data/blklab/results"
+    assert results_root("own") == Path("own")
+    monkeypatch.chdir(tmp_path)
+    assert results_root(None) == tmp_path / "results"
