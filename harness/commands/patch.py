@@ -296,7 +296,8 @@ def _dry_run(how: _Measuring, spec: str, series: Sequence[Patch]) -> int:
         print(f"{NOT_SEEN}: {hidden}")
     builds = _builds(source, cache, 1 + len(sides))
     print(f"fetch  {'nothing' if source else f'{spec}, of unknown size and time'}")
-    print(f"build  {plural(len(builds), 'kernel')}, unless they are in the cache: {', '.join(map(_shown, builds))}")
+    shown = ["unknown" if seconds is None else f"about {duration(seconds)}" for seconds in builds]
+    print(f"build  {plural(len(builds), 'kernel')}, unless they are in the cache: {', '.join(shown)}")
     estimates = [
         Estimate(scenario, kernel, len(expand(scenario, how.seeds, own or None)), own)
         for scenario in scenarios
@@ -328,10 +329,6 @@ def _builds(source: KernelSource | None, cache: Cache, sides: int) -> list[float
     known = tree.builds(cache)
     first = known.further if source is not None and tree.has_objects(source, cache) else known.first
     return [first or None, *[known.further or None] * (sides - 1)]
-
-
-def _shown(seconds: float | None) -> str:
-    return "unknown" if seconds is None else f"about {duration(seconds)}"
 
 
 COMMANDS = {

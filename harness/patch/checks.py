@@ -65,6 +65,5 @@ def nipa(outcome: Outcome) -> int:
     return outcome.code if outcome.code in (EXIT_PASS, EXIT_FAIL, EXIT_INTERRUPTED) else WARNING
 
 
-QUIET = "b4_prep"
-"""It reads standard error as failures."""
+QUIET = "b4_prep"  # reads standard error as failures
 CHECKS: Mapping[str, Callable[[Outcome], int]] = {"b4": review, QUIET: prep, "nipa": nipa}

@@ -251,7 +251,8 @@ def choose(
     of_change = observed.loading({observed.module(file) for _, file in wanted})
     loading = {**loading, **{name: modules for name, modules in of_change.items() if name in never}}
     relevance = relevances(change.words(), scenarios)
-    broken = [each for versions in mutants.values() for each in versions if _functions(each.patch) & wanted]
+    known_mutants = (each for versions in mutants.values() for each in versions)
+    broken = [each for each in known_mutants if PatchText((each.patch.read_text(),)).touched().functions & wanted]
     candidates = [
         ChosenScenario(
             each,
@@ -272,10 +273,6 @@ def choose(
         tuple(sorted(candidates, key=_rank)),
         tuple(coverage.outdated(scenarios)),
     )
-
-
-def _functions(patch: Path) -> frozenset[Function]:
-    return PatchText((patch.read_text(),)).touched().functions
 
 
 def _detected(scenario: Scenario, mutants: Sequence[Mutation]) -> tuple[str, ...]:

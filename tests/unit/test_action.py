@@ -4,6 +4,8 @@
 import os
 import re
 import shlex
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +82,23 @@ def test_inputs_are_filled_in() -> None:
     assert filled("${{ inputs.base }}|${{ inputs.scenario }}", {"scenario": "x"}) == "|x"
     with pytest.raises(KeyError):
         filled("${{ inputs.gone }}", {})
+
+
+def test_the_scenario_and_its_members_that_fail_are_annotated(tmp_path: Path) -> None:
+    """By the line of the action that reads KTAP, whose levels are two spaces each; a group has no annotation."""
+    ktap = (
+        "KTAP version 1\n1..1\n  not ok 1 claims\n    not ok 2 half at 50 % # 0.04\n    ok 3 b\nnot ok 1 x # 1 of 4\n"
+    )
+    (tmp_path / "ktap").write_text(ktap)
+    (line,) = re.findall(r"\|\| (sed .*)$", SCRIPTS[0], re.MULTILINE)
+    done = subprocess.run(
+        ["bash", "-c", line],
+        env={**os.environ, "ktap": str(tmp_path / "ktap")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [
+        "::error title=blklab::half at 50 %25 # 0.04",
+        "::error title=blklab::x # 1 of 4",
+    ]

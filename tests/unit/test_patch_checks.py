@@ -24,6 +24,7 @@ from lab.kernels.tree import KernelSource
 from tests.unit.record_samples import run_of
 from tests.unit.series_samples import patched, series_of, small_tree
 from tests.unit.test_patch import built, observed_loads
+from tests.unit.test_patch_tree import state
 from tests.unit.tree_samples import commit, git
 
 Mail = Callable[[bytes | str], None]
@@ -128,7 +129,12 @@ def test_a_mail_that_is_a_commit_of_the_branch_is_measured_as_that_commit(
     base = git(tree, "rev-parse", "HEAD")
     mails = [patched(tree, "block/tags.c", f"depth = {n}", f"depth = {n + 1}", f"change {n}") for n in range(3)]
     mail(mails[1])
+    before = state(tree)
     assert main(["patch", "--b4", *ON, str(tmp_path / "results")]) == EXIT_PASS
+    after = state(tree)
+    # git renews the time of an object that a clone with this one as alternate would write again.
+    renewed = {path for path, changed in after.items() if before.get(path) != changed}
+    assert after.keys() == before.keys() and all("/.git/objects/" in path for path in renewed)
     first, second, _ = git(tree, "rev-list", "--reverse", f"{base}..HEAD").split()
     assert measuring.sides[0] == first
     shown = git(next((tmp_path / "results").rglob("clone.git")), "show", measuring.sides[-1], "--format=%P")
