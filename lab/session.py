@@ -131,34 +131,25 @@ def ready_qemu(cache: Cache, tell: Tell = silent) -> Qemu:
 
 
 def announce(cache: Cache, tell: Tell) -> None:
-    """Say how much of the lab's own programs is missing in the cache, before it is downloaded.
-
-    A QEMU of the host that cannot be used is told before that. Raises what ``find_qemu`` raises.
-    """
+    """Say once how much of the lab's own programs is to be downloaded, after a look at a QEMU of the host."""
     if not qemu_is_own():
         find_qemu()
-    own: list[tuple[str, tuple[str, ...]]] = [(payload.PIN, payload.PACKAGES)]
-    own += [(programs.COMPILER.pin, programs.COMPILER.packages)] if tools.wanted() else []
-    own += [(tools.HOST_TOOLS.pin, tools.HOST_TOOLS.packages)] if tools.wanted() or qemu_is_own() else []
+    toolsets = [programs.COMPILER] if tools.wanted() else []
+    toolsets += [tools.HOST_TOOLS] if tools.wanted() or qemu_is_own() else []
+    own = [(payload.PIN, payload.PACKAGES), *((each.pin, each.packages) for each in toolsets)]
     names = [name for pin, packages in own if read_pin(cache, pin) is None for name in packages]
     if names:
         size = sum(lock.packages()[name].size for name in names) / 1e6
-        _tell_once(
-            tell,
-            f"first use: QEMU, a compiler and the guest's programs take {size:.0f} MB ({size / 5:.0f} s at 5 MB/s); "
-            f"the kernel comes with them; all is kept in {cache.root}",
-        )
+        what = f"QEMU, a compiler and the guest's programs take {size:.0f} MB ({size / 5:.0f} s at 5 MB/s)"
+        _tell_once(tell, f"first use: {what}; the kernel comes with them; all is kept in {cache.root}")
 
 
-@functools.cache
-def _tell_once(tell: Tell, text: str) -> None:
-    tell(text)
+_tell_once: Callable[[Tell, str], None] = functools.cache(lambda tell, text: tell(text))
 
 
 def open_lab(cache: Cache, tell: Tell = silent, *, cold: bool = False) -> Lab:
     """The lab of this host. Raises LabBroken when QEMU is missing or too old, or the payload cannot be fetched."""
     announce(cache, tell)
-    # One package list and line to the archive serve all, so what is downloaded is unpacked beside the next download.
     compiler = beside(lambda: programs.fetch_compiler(cache, tell))
     of_guest = beside(lambda: payload.fetch(cache, tell))
     qemu = find_qemu(tell)

@@ -34,7 +34,7 @@ _ABSENT = re.compile(r"error: (?P<file>\S+): (?:does not exist in index|already 
 _CORRUPT = re.compile(r"(?:corrupt patch at|patch fragment without header at) line (?P<line>[0-9]+)")
 _STDIN = Path("-")
 _MESSAGE_ID = re.compile(r"<?(?P<id>[^\s<>/@{}]+@[^\s<>/@{}]+)>?")
-_WITHOUT_B4 = "pipx install b4, or save the mails as a file and name it"
+_WITHOUT_B4 = "pipx install b4 where it is missing, or save the mails as a file and name it"
 _MOST, _MOST_MAILS = 500, 10_000
 _WHEN = "1700000000 +0000"
 """A commit of the same content has the same id each time, so earlier runs are found."""

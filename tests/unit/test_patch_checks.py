@@ -298,7 +298,9 @@ def fake_b4(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     ["20260101.1-2-a@b.example", "<20260101.1-2-a@b.example>", "https://x.example/list/20260101.1-2-a@b.example/T/"],
 )
 def test_a_message_id_is_fetched_by_b4(tree: Path, tmp_path: Path, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = series_of(tmp_path, patched(tree, "block/tags.c", "depth = 0", "depth = 1", "first"))
+    mail = patched(tree, "block/tags.c", "depth = 0", "depth = 1", "first")
+    # As b4 0.16 begins each mail.
+    path = series_of(tmp_path, "From git@z Thu Jan  1 00:00:00 1970\n" + mail.partition("\n")[2])
     fake_b4(tmp_path / "bin", monkeypatch, f'[ "$*" = "am -o- 20260101.1-2-a@b.example" ] && cat {path}')
     (patch,) = read_series(Path(named))
     assert patch.title == "first"
@@ -315,7 +317,7 @@ def test_without_b4_or_without_its_archive_the_message_has_the_remedy(
     said = capsys.readouterr().err
     assert said == (
         "blklab: b4 is not installed (wanted for: b4 am -o- 1-a@b.example)\n"
-        "  remedy: pipx install b4, or save the mails as a file and name it\n"
+        "  remedy: pipx install b4 where it is missing, or save the mails as a file and name it\n"
     )
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     fake_b4(tmp_path / "bin", monkeypatch, "echo 'That message-id is not known.' >&2; exit 1")

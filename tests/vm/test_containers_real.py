@@ -38,7 +38,7 @@ def test_the_container_is_built_and_runs(tmp_path: Path) -> None:
     done = type_in(root, line, user=user, folder=folder, variables=variables)
     assert done.returncode == 0, done.stderr
     assert f"PASS  {SCENARIO} on Linux 6.1" in done.stdout
-    assert [*(root / "home/lab/results" / SCENARIO).glob("2*")]
+    assert [*(root / "var/lib/blklab/results" / SCENARIO).glob("2*")]
 
 
 @pytest.mark.parametrize(
