@@ -3,15 +3,15 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from harness.base.files import writing
 from harness.bisect.repository import Repository, demand_repository
-from harness.commands.boots import bench_of, chosen_by, distinct, store_of
-from harness.commands.options import JOBS, RESULTS, SEEDS, SOME_SCENARIOS, tell
+from harness.commands.boots import bench_of, chosen_by, distinct, kernels_of, specs, store_of
+from harness.commands.options import JOBS, RESULTS, SEEDS, SOME_SCENARIOS, kernels, tell
 from harness.commands.parser import Command, option
 from harness.grid.measure import boots_of
 from harness.patch.sources import Sources
@@ -23,13 +23,16 @@ from harness.report.terminal.scenario import Estimate
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from harness.track.choice import Reach
-from harness.track.night import Tracker
+from harness.track.night import Packages, Tracker
 from harness.track.runs import CommitRuns
 from harness.track.site import Site
 from harness.track.state import Folder, Move, Night, Track, Trend
 from harness.track.text import alarm_lines, night_lines
-from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, BlklabError, CannotJudge, Misuse
 from lab.base.reading import real
+from lab.kernels.debian import changelog
+from lab.kernels.git import commit_of
+from lab.kernels.resolve import resolve
 
 FOLDER, RUNS, CLONE = "track", "runs", "clone.git"
 BUDGET = "3h"
@@ -51,6 +54,7 @@ def _track(
     scenarios: Sequence[str],
     tree: Path | None,
     ref: str,
+    kernels: Sequence[str] | None,
     budget: float,
     seeds: int | None,
     accept: str | None,
@@ -59,26 +63,29 @@ def _track(
     jobs: int,
     results: str | None,
 ) -> int:
-    if tree is None:
-        raise Misuse("track needs a tree", remedy="blklab track --tree DIR --ref master")
-    tree = real(tree)
-    demand_repository(tree)
+    if tree is None and not (kernels or accept):
+        raise Misuse("track needs a tree or kernels", remedy="blklab track --tree DIR --ref master")
+    if tree is not None:
+        demand_repository(tree := real(tree))
     path = store_of(results, FOLDER).root
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
     folder = Folder(path)
     with folder.held():
         folder.load()
-        repository = Repository(tree, path / CLONE)
         if accept:
-            return _accept(folder, accept, repository.resolve(commit or ""), reason or "")
-        head = repository.resolve(ref)
+            return _accept(folder, accept, commit_of(tree, commit or "") if tree else commit or "", reason or "")
+        head = commit_of(tree, ref) if tree else ""
         chosen = _scenarios(scenarios)
         bench = bench_of(results, jobs, folder=f"{FOLDER}/{RUNS}")
-        runs = CommitRuns(folder, bench, repository.folder, f"tree:{tree}", chosen, tell, seeds)
-        night = _tracker(repository, runs, ref, budget).night(head)
-        tell(f"pages: {Site(folder, repository, bench.store.root, str(tree)).write(night)}")
-        return _report(folder, night)
+        runs = partial(CommitRuns, folder, bench, scenarios=chosen, tell=tell, seeds=seeds)
+        if tree is None:
+            return _packages(kernels or (), runs(Path(), ""), budget)
+        repository = Repository(tree, path / CLONE)
+        tracker = _tracker(repository, runs(repository.folder, f"tree:{tree}"), ref, budget)
+        night = tracker.night(head)
+        order = repository.text("rev-list", "--topo-order", "--reverse", night.head).split()
+        return _report(tracker.runs, night, str(tree), order)
 
 
 def _scenarios(named: Sequence[str]) -> dict[str, Scenario]:
@@ -88,20 +95,41 @@ def _scenarios(named: Sequence[str]) -> dict[str, Scenario]:
     return chosen
 
 
-def _tracker(repository: Repository, runs: CommitRuns, ref: str, seconds: float) -> Tracker:
-    known, lanes = indexed_runs(runs.bench.store.root), runs.bench.turns.lanes.at_once
+def _packages(named: Sequence[str], runs: CommitRuns, seconds: float) -> int:
+    """A night for each kernel, of the newest package; one that cannot be had does not stop the others."""
+    cache, codes = runs.bench.lab.cache, [EXIT_PASS]
+    get = partial(resolve, cache=cache, refresh=True, tell=tell)
+    for spec, kernel in kernels_of(specs(named, cache), get).items():
+        if isinstance(kernel, BlklabError):
+            codes.append(EXIT_CANNOT_JUDGE)
+            continue
+        runs.holds(kernel.origin, kernel)
+        work = Packages(runs.folder, runs, spec, seconds, tell, _cost(runs), changelog(kernel))
+        night = work.night(kernel.origin)
+        heads = [each.head for each in runs.folder.track.nights if each.line == spec]
+        codes.append(_report(runs, night, "", list(dict.fromkeys(heads))))
+    return EXIT_FAIL if EXIT_FAIL in codes else max(codes)
 
-    @cache
-    def reach(before: str, after: str) -> Reach:
-        return Reach.of(
-            chosen_by(Sources(repository.folder, before, after)), runs.scenarios.keys() - {*find_scenarios()}
-        )
+
+def _cost(runs: CommitRuns) -> Callable[[Scenario], float]:
+    """What a scenario takes on this host, as earlier runs did, else at most."""
+    known, lanes = indexed_runs(runs.bench.store.root), runs.bench.turns.lanes.at_once
 
     def cost(scenario: Scenario) -> float:
         estimate = Estimate(scenario, "", boots_of(scenario, runs.seeds))
         return (estimate.seconds(known) or estimate.modelled) / lanes
 
-    return Tracker(runs.folder, repository, runs, ref, seconds, tell, reach, cost, _Profiler(runs).functions)
+    return cost
+
+
+def _tracker(repository: Repository, runs: CommitRuns, ref: str, seconds: float) -> Tracker:
+    @cache
+    def reach(before: str, after: str) -> Reach:
+        own = runs.scenarios.keys() - {*find_scenarios()}
+        return Reach.of(chosen_by(Sources(repository.folder, before, after)), own)
+
+    profile = _Profiler(runs).functions
+    return Tracker(runs.folder, runs, ref, seconds, tell, _cost(runs), repository, reach, profile)
 
 
 @dataclass(frozen=True)
@@ -133,11 +161,11 @@ def _accept(folder: Folder, figure: str, commit: str, reason: str) -> int:
     return EXIT_PASS
 
 
-def _report(folder: Folder, night: Night) -> int:
-    track = folder.track
+def _report(runs: CommitRuns, night: Night, tree: str, order: Sequence[str]) -> int:
+    track = runs.folder.track
+    tell(f"pages: {Site(runs.folder, runs.bench.store.root, tree, order).write(night)}")
     print("\n".join(night_lines(track, night)))
-    alarms = track.of_night(night)
-    for alarm in alarms:
+    for alarm in track.of_night(night):
         print("\n".join(["", *alarm_lines(alarm)]))
     return exit_code(track, night)
 
@@ -156,6 +184,10 @@ COMMANDS = {
             SOME_SCENARIOS,
             option("--tree", type=Path, metavar="DIR", help="a git repository of the kernel"),
             option("--ref", default="HEAD", metavar="REV", help="the branch to follow (default: HEAD)"),
+            kernels("the branch of --tree").but(
+                help="packaged kernels instead of a tree, each new version compared"
+                " with the one before; separated by spaces"
+            ),
             option(
                 "--budget",
                 type=budget,
@@ -176,6 +208,6 @@ COMMANDS = {
         ),
         "Exit status: 0 nothing became worse, 1 a verified commit made something worse, 125 something is not decided.",
         needs={"accept": ("commit",), "commit": ("accept",), "reason": ("accept",)},
-        alone={"accept": ("scenarios", "seeds", "jobs")},
+        alone={"accept": ("scenarios", "kernels", "seeds", "jobs"), "kernels": ("tree",)},
     )
 }

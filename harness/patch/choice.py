@@ -185,7 +185,7 @@ class _Observed:
     """The loads of scenarios with the functions that each executes."""
 
     def __init__(self, coverage: Coverage, scenarios: Sequence[Scenario], change: CodeChange) -> None:
-        arms = {f"{each.name}.{arm.name}": _modules(each, arm) for each in scenarios for arm in each.arms.values()}
+        arms = {f"{each.name}.{arm.name}": modules_of(each, arm) for each in scenarios for arm in each.arms.values()}
         names = {each.name for each in scenarios}
         self._arms = {load: load.rpartition(".")[0] for load in coverage.loads if scenario_of(load) in names}
         self._modules: Mapping[str, Collection[str]] = arms
@@ -228,7 +228,8 @@ class _Observed:
         return scenarios
 
 
-def _modules(scenario: Scenario, arm: Arm) -> frozenset[str]:
+def modules_of(scenario: Scenario, arm: Arm) -> frozenset[str]:
+    """The modules that a guest of the arm loads."""
     steps = guest_steps(arm.topology, guest_job(scenario, arm, 1))
     return frozenset(step.name.replace("-", "_") for step in steps if isinstance(step, Module))
 

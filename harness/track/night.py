@@ -5,19 +5,21 @@ A scenario is compared with its own last record, so that one which the budget le
 on with the head and the scenarios that it began with; what it changes is stored in one step at its end.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 
 from harness.bisect.finding import warnings_of
 from harness.bisect.repository import Repository
+from harness.patch.choice import modules_of
 from harness.report.format import plural
 from harness.scenario.model import Scenario
 from harness.track.choice import Reach, due
 from harness.track.moves import BUILDS, Seen, costs, moves, trend_of
 from harness.track.runs import CommitRuns
 from harness.track.search import Cause, RangeSearch, verify
-from harness.track.state import Alarm, Base, Folder, Kind, Move, Night, Track, Trend, now
+from harness.track.state import Alarm, Base, Folder, Kind, Move, Night, Track, Trend, now, short
 from lab.base.errors import CannotJudge
 from lab.base.units import Tell
 
@@ -26,22 +28,30 @@ Profile = Callable[[str, str, Move], tuple[Sequence[str], Sequence[str]] | None]
 _NOT_BUILT = Move("", Kind.BUILD, "the kernel", BUILDS, "", Trend.WORSE)
 
 
-@dataclass
-class Tracker:
-    """Carries out nights of ``line``, a ref of ``repository``, with ``budget`` seconds for measuring a head.
+@dataclass(frozen=True)
+class Work:
+    """What a night did: ``tip`` is the commit or version that was measured, ``seen`` what it has of each scenario."""
 
-    ``reach`` says what scenarios execute of the change between two commits, ``seconds`` what one takes.
+    tip: str
+    seen: Mapping[str, Seen]
+    alarms: Sequence[Alarm]
+    calm: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass
+class Nights:
+    """Carries out nights of a ``line``, with ``budget`` seconds for measuring a head, and what a scenario takes.
+
+    Heads are commits of a branch, or versions of a package.
     """
 
     folder: Folder
-    repository: Repository
     runs: CommitRuns
     line: str
     budget: float
     tell: Tell
-    reach: Callable[[str, str], Reach]
     seconds: Callable[[Scenario], float]
-    profile: Profile
 
     def night(self, head: str) -> Night:
         """Carry out one, or what is left of a killed one. Raises LabBroken."""
@@ -50,7 +60,136 @@ class Tracker:
         night = before if before and not before.ended else self._planned(head, before)
         self.folder.save(self._track.with_night(night))
         about = f"{plural(len(night.chosen), 'scenario')}, {len(night.left)} left out"
-        self.tell(f"night {night.number}: {night.last[:12] or 'nothing'} -> {night.head[:12]}, {about}")
+        self.tell(f"night {night.number}: {short(night.last) or 'nothing'} -> {short(night.head)}, {about}")
+        work = self._work(night)
+        spent = {"builds": self.runs.built - built, "boots": self.runs.booted - booted}
+        night = replace(
+            night,
+            **{what: getattr(night, what) + count for what, count in spent.items()},
+            ended=now(),
+            seconds=night.seconds + monotonic() - began,
+            commits=len(self._suspects(night)),
+            calm=tuple(work.calm),
+            notes=tuple(work.notes),
+            status={name: str(each.verdict.status) for name, each in work.seen.items()},
+        )
+        self._close(night, work)
+        return night
+
+    @property
+    def _track(self) -> Track:
+        return self.folder.track
+
+    @property
+    def _bases(self) -> Mapping[str, Base]:
+        return self._track.bases.get(self.line, {})
+
+    def _suspects(self, night: Night) -> Sequence[str]:
+        """What is between the last head and this one."""
+        return ()
+
+    def _planned(self, head: str, before: Night | None, reached: Mapping[str, Reach] = {}) -> Night:
+        last = before.head if before else ""
+        chosen, left = due(self.runs.scenarios.values(), self._bases, head, reached, (self.budget, self.seconds))
+        number = max((night.number for night in self._track.nights), default=0) + 1
+        return Night(number, self.line, last, head, now(), chosen=chosen, left=left)
+
+    def _work(self, night: Night) -> Work:
+        """What moved since the last record of each scenario is an alarm of the two versions."""
+        seen = {name: self.runs.seen(night.head, name) for name in night.chosen}
+        moved: dict[str, list[Move]] = {}
+        for name, each in seen.items():
+            base = self._bases.get(name)
+            if base is not None and base.commit != night.head:
+                moved.setdefault(base.commit, []).extend(moves(self.runs.read(base.run), each))
+        alarms = []
+        for number, (parent, of) in enumerate(((base, of) for base, of in moved.items() if of), start=1):
+            of.sort(key=lambda move: list(Kind).index(move.kind))
+            own = self._next_alarm + number, night.number, self.line, trend_of(of), tuple(of)
+            checks = {"parent": "good", "culprit": "bad"}
+            alarm = Alarm(*own, culprit=night.head, parent=parent, checks=checks, verified=True)
+            alarms.append(replace(alarm, notes=tuple(self._notes(alarm))))
+        return Work(night.head, seen, alarms, notes=night.notes)
+
+    def _notes(self, alarm: Alarm) -> Sequence[str]:
+        """What else is known of what changed."""
+        return ("packages differ in configuration and compiler too",)
+
+    @property
+    def _next_alarm(self) -> int:
+        return max((alarm.number for alarm in self._track.alarms), default=0)
+
+    def _close(self, night: Night, work: Work) -> None:
+        """Store bases, alarms and night in one step."""
+        track, closed = self._track, dict[int, str]()
+        if work.tip == night.head:
+            broken = (old.number for old in track.open if old.line == self.line and old.moves[0].kind is Kind.BUILD)
+            closed |= dict.fromkeys(broken, f"it builds again in night {night.number}")
+        fresh = list[Alarm]()
+        for alarm in work.alarms:
+            undone = [old.number for old in track.open if _undoes(alarm, old)]
+            closed |= dict.fromkeys(undone, f"undone by {alarm.name}")
+            accepted = alarm.culprit and all(track.accepts(move, alarm.culprit) for move in alarm.moves)
+            fresh.append(replace(alarm, undoes=undone[0] if undone else 0, closed="accepted" if accepted else ""))
+        kept = (replace(old, closed=closed.get(old.number, old.closed)) for old in track.alarms)
+        track = replace(track, alarms=(*kept, *fresh)).with_night(night)
+        for name, each in work.seen.items():
+            path = f"{each.run.path.parent.name}/{each.run.path.name}"
+            track = track.with_base(self.line, name, Base(work.tip, path, night.number))
+        self.folder.save(track)
+
+
+_BLOCK = ("block", "blk", "bio", "elevator", "io_uring")
+_ENTRY = re.compile(r"\S+ \(([^)]+)\)")
+_SUBJECT = re.compile(r"\s+[-*] (?:\[[^\]]*\] *)*([^:]{1,40}):")
+_MOST_LINES = 12
+
+
+def mentions(changelog: str, since: str, words: Collection[str]) -> list[str]:
+    """The lines of Debian's changelog after the version ``since`` whose subject is the block layer or one of ``words``.
+
+    Versions of signed packages have a plus sign for the hyphen.
+    """
+    wanted, lines = {*_BLOCK, *words}, list[str]()
+    for line in changelog.splitlines():
+        entry, subject = _ENTRY.match(line), _SUBJECT.match(line)
+        if entry and entry[1].replace("+", "-") == since.replace("+", "-"):
+            break
+        named = set(re.split(r"[^a-z0-9]+", subject[1].lower())) | {subject[1].replace("-", "_")} if subject else set()
+        if named & wanted:
+            lines.append(line.strip(" -*"))
+    return lines
+
+
+@dataclass
+class Packages(Nights):
+    """Nights of the versions of a package, with its ``changelog``."""
+
+    changelog: str
+
+    def _notes(self, alarm: Alarm) -> Sequence[str]:
+        scenarios = [self.runs.scenarios[name] for name in alarm.scenarios]
+        words = {name for each in scenarios for arm in each.arms.values() for name in modules_of(each, arm)}
+        lines = mentions(self.changelog, short(alarm.parent), words)
+        return (*super()._notes(alarm), *(f"changelog: {line}" for line in lines[:_MOST_LINES]))
+
+
+@dataclass
+class Tracker(Nights):
+    """Nights of a ref of ``repository``, with a search of the commits.
+
+    ``reach`` says what scenarios execute of the change between two commits.
+    """
+
+    repository: Repository
+    reach: Callable[[str, str], Reach]
+    profile: Profile
+
+    def _suspects(self, night: Night) -> Sequence[str]:
+        known = night.last and self.repository.has(night.last)
+        return self.repository.suspects([night.last], night.head) if known else ()
+
+    def _work(self, night: Night) -> Work:
         search, notes = RangeSearch(self.repository, self.runs, self.tell), list(night.notes)
         tip, between = night.head, list[tuple[Move, str, str]]()
         if unbuilt := self.runs.builds(night.head):
@@ -60,45 +199,24 @@ class Tracker:
         for name, each in seen.items():
             between += self._moved(name, tip, each, notes)
         alarms, calm = self._alarms(night, search.run(between), tip)
-        spent = {"builds": self.runs.built - built, "boots": self.runs.booted - booted}
-        night = replace(
-            night,
-            **{what: getattr(night, what) + count for what, count in spent.items()},
-            ended=now(),
-            seconds=night.seconds + monotonic() - began,
-            commits=len(self._suspects(night)),
-            calm=tuple(calm),
-            notes=tuple(notes),
-            status={name: str(each.verdict.status) for name, each in seen.items()},
-        )
-        self._close(night, tip, seen, alarms)
-        return night
+        return Work(tip, seen, alarms, calm, notes)
 
-    @property
-    def _track(self) -> Track:
-        return self.folder.track
-
-    def _suspects(self, night: Night) -> Sequence[str]:
-        known = night.last and self.repository.has(night.last)
-        return self.repository.suspects([night.last], night.head) if known else ()
-
-    def _planned(self, head: str, before: Night | None) -> Night:
-        last, bases = before.head if before else "", self._track.bases.get(self.line, {})
-        known = {base.commit for base in bases.values() if base.commit != head and self.repository.has(base.commit)}
-        reached = {commit: self.reach(commit, head) for commit in sorted(known)}
-        chosen, left = due(self.runs.scenarios.values(), bases, head, reached, (self.budget, self.seconds))
-        gone, notes = tuple[str, ...](), list[str]()
-        if last and not self.repository.has(last):
-            notes.append(f"the tree lacks {last[:12]}, the head of the night before: what moved since is not searched")
-        elif last and not self.repository.contains(head, last):
-            gone = self.repository.dropped(last, head)
-            notes.append(f"{self.line} was rewritten: {plural(len(gone), 'commit')} of the last head disappeared")
-        number = max((night.number for night in self._track.nights), default=0) + 1
-        return Night(number, self.line, last, head, now(), chosen=chosen, left=left, gone=gone, notes=tuple(notes))
+    def _planned(self, head: str, before: Night | None, reached: Mapping[str, Reach] = {}) -> Night:
+        commits = {base.commit for base in self._bases.values()} - {head}
+        reached = {commit: self.reach(commit, head) for commit in sorted(commits) if self.repository.has(commit)}
+        night = super()._planned(head, before, reached)
+        if not night.last or self.repository.contains(head, night.last):
+            return night
+        if not self.repository.has(night.last):
+            note = f"the tree lacks {night.last[:12]}, the head of the night before: what moved since is not searched"
+            return replace(night, notes=(note,))
+        gone = self.repository.dropped(night.last, head)
+        note = f"{self.line} was rewritten: {plural(len(gone), 'commit')} of the last head disappeared"
+        return replace(night, gone=gone, notes=(note,))
 
     def _last_built(self, night: Night, why: str, search: RangeSearch) -> str:
         """The parent of the commit that broke the build; empty where that is not known."""
-        bases = sorted(self._track.bases.get(self.line, {}).values(), key=lambda base: base.night)
+        bases = sorted(self._bases.values(), key=lambda base: base.night)
         last = bases[-1].commit if bases and self.repository.has(bases[-1].commit) else ""
         good = self.repository.merge_base(last, night.head) if last else ""
         for each in search.run([(replace(_NOT_BUILT, after=why), good, night.head)] if good else []):
@@ -108,7 +226,7 @@ class Tracker:
 
     def _moved(self, name: str, tip: str, seen: Seen, notes: list[str]) -> Iterator[tuple[Move, str, str]]:
         """What moved since the scenario's last record, each with the ends of its search."""
-        base = self._track.bases.get(self.line, {}).get(name)
+        base = self._bases.get(name)
         if base is None or base.commit == tip:
             return
         if not self.repository.has(base.commit):
@@ -138,7 +256,7 @@ class Tracker:
         for each in changes:
             if not each.culprit or (each.culprit, each.move.key) not in known:
                 causes.setdefault((each.culprit, each.left), []).append(each.move)
-        number = max((alarm.number for alarm in self._track.alarms), default=0)
+        number = self._next_alarm
         alarms, calm = list[Alarm](), list[str]()
         for (culprit, left), of in causes.items():
             of.sort(key=lambda move: list(Kind).index(move.kind))
@@ -190,25 +308,6 @@ class Tracker:
         if not functions and all(map(costs, verdict.moves)):
             return None, _calm(of, commit.short, "the count of no function differs by more than layout moves")
         return replace(alarm, functions=(*dict.fromkeys((*functions, *alarm.functions)),), profile=tuple(lines)), calm
-
-    def _close(self, night: Night, tip: str, seen: Mapping[str, Seen], alarms: Sequence[Alarm]) -> None:
-        """Store bases, alarms and night in one step."""
-        track, closed = self._track, dict[int, str]()
-        if tip == night.head:
-            broken = (old.number for old in track.open if old.line == self.line and old.moves[0].kind is Kind.BUILD)
-            closed |= dict.fromkeys(broken, f"it builds again in night {night.number}")
-        fresh = list[Alarm]()
-        for alarm in alarms:
-            undone = [old.number for old in track.open if _undoes(alarm, old)]
-            closed |= dict.fromkeys(undone, f"undone by {alarm.name}")
-            accepted = alarm.culprit and all(track.accepts(move, alarm.culprit) for move in alarm.moves)
-            fresh.append(replace(alarm, undoes=undone[0] if undone else 0, closed="accepted" if accepted else ""))
-        kept = (replace(old, closed=closed.get(old.number, old.closed)) for old in track.alarms)
-        track = replace(track, alarms=(*kept, *fresh)).with_night(night)
-        for name, each in seen.items():
-            path = f"{each.run.path.parent.name}/{each.run.path.name}"
-            track = track.with_base(self.line, name, Base(tip, path, night.number))
-        self.folder.save(track)
 
 
 def _undoes(alarm: Alarm, old: Alarm) -> bool:

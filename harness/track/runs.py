@@ -68,6 +68,10 @@ class CommitRuns:
         self.built += text.startswith("built ")
         self.tell(text)
 
+    def holds(self, commit: str, kernel: Kernel) -> None:
+        """Take ``kernel`` for a version of a package, which is not built."""
+        self._kernels[commit] = kernel
+
     def builds(self, commit: str) -> str:
         try:
             self.kernel(commit)

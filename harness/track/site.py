@@ -10,7 +10,6 @@ from xml.etree import ElementTree as ET
 
 from harness.base.files import write_atomic, write_json
 from harness.base.plain import to_plain
-from harness.bisect.repository import Repository
 from harness.record.judging import judge_run
 from harness.record.store import load_run, read_verdict
 from harness.report.charts import MOST_LINES, multiples
@@ -19,7 +18,7 @@ from harness.report.format import duration, plural
 from harness.report.html import Values, render
 from harness.report.kcidb import ISSUE_VERSION, ORIGIN, kcidb_json
 from harness.scenario.registry import IOPS, PER_IO
-from harness.track.state import Alarm, Folder, Night, Track, Trend
+from harness.track.state import Alarm, Folder, Night, Track, Trend, short
 from harness.track.text import alarm_lines, commands, mail
 
 SITE, OUTBOX = "site", "outbox"
@@ -30,12 +29,15 @@ _SHOWN = (IOPS, PER_IO)
 
 @dataclass(frozen=True)
 class Site:
-    """Writes the pages of a tracker ``folder`` whose runs are below ``root``, of the ``tree`` that people know."""
+    """Writes the pages of a tracker ``folder`` whose runs are below ``root``, of a ``tree`` or (empty) of packages.
+
+    ``order`` has the commits or versions, oldest first.
+    """
 
     folder: Folder
-    repository: Repository
     root: Path
     tree: str
+    order: Sequence[str]
 
     def write(self, night: Night) -> Path:
         """All pages after a ``night``; the first one. Raises LabBroken."""
@@ -53,10 +55,11 @@ class Site:
         page = render(
             "track.html",
             night=night,
+            last=short(night.last),
             facts=dict(_facts(night)),
             fresh=[_row(alarm) for alarm in fresh],
             open=[_row(alarm) for alarm in others],
-            parts=[*self._multiples(night)],
+            parts=[*self._multiples()],
             nights=[_night(track, each) for each in reversed(track.nights)],
             accepted=track.accepted,
         )
@@ -66,11 +69,10 @@ class Site:
         write_json(site / "kcidb.json", self._kcidb(night, fresh))
         return site / "index.html"
 
-    def _multiples(self, night: Night) -> Iterator[Values]:
+    def _multiples(self) -> Iterator[Values]:
         """For each scenario its rates and costs on the measured commits, relative to the first."""
         track = self.folder.track
-        order = self.repository.text("rev-list", "--topo-order", "--reverse", night.head, accept=(0, 128)).split()
-        commits = [sha for sha in order if sha in track.records]
+        commits = [sha for sha in self.order if sha in track.records]
         names = sorted({name for sha in commits for name in track.records[sha]})
         for name in names:
             own = [sha for sha in commits if name in track.records[sha]][-_COMMITS:]
@@ -81,7 +83,7 @@ class Site:
             last = next((night.status[name] for night in reversed(track.nights) if name in night.status), "")
             marks = {each.culprit: f"{each.trend}: {each.name}" for each in track.alarms if name in each.scenarios}
             told = {place: marks[sha] for place, sha in enumerate(own) if sha in marks}
-            drawn = multiples(name, [sha[:12] for sha in own], lines, told)
+            drawn = multiples(name, [short(sha) for sha in own], lines, told)
             yield {"name": name, "status": last, "commits": plural(len(own), "commit"), "lines": [*lines], "svg": drawn}
 
     def _kcidb(self, night: Night, alarms: Sequence[Alarm]) -> Mapping[str, Any]:
@@ -116,8 +118,9 @@ def _row(alarm: Alarm) -> Values:
 
 
 def _facts(night: Night) -> Iterator[tuple[str, str]]:
+    many = f", {plural(night.commits, 'commit')}" if night.commits else ""
     yield "branch", night.line
-    yield "commits", f"{night.last[:12] or 'none'} to {night.head[:12]}, {plural(night.commits, 'commit')}"
+    yield "commits", f"{short(night.last) or 'none'} to {short(night.head)}" + many
     yield "took", f"{duration(night.seconds)}, {plural(night.builds, 'build')}, {plural(night.boots, 'boot')}"
     yield "measured", ", ".join(f"{name} ({why})" for name, why in night.chosen.items()) or "nothing"
     for what, said in (("left out by the budget", night.left), ("notes", night.notes), ("no alarm", night.calm)):
@@ -130,7 +133,7 @@ def _night(track: Track, night: Night) -> Values:
     words = {trend: sum(alarm.trend == trend for alarm in alarms) for trend in Trend}
     told = ", ".join(f"{count} {trend}" for trend, count in words.items() if count)
     took = duration(night.seconds) if night.ended else "not ended"
-    return {"night": night, "told": told or "nothing changed", "took": took}
+    return {"night": night, "head": short(night.head), "told": told or "nothing changed", "took": took}
 
 
 def _figures(run: Path) -> Mapping[str, float]:

@@ -9,6 +9,7 @@
 The clock only names nights: their order is that of their numbers.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -279,6 +280,11 @@ def _known(alarms: Iterable[Alarm]) -> str:
         f"{move.scenario}.{move.name} --commit {alarm.culprit[:12]}" for alarm in alarms for move in alarm.moves[:1]
     )
     return "; ".join(rows)
+
+
+def short(commit: str) -> str:
+    """The first digits of a commit, the version of a package."""
+    return commit[:12] if re.fullmatch("[0-9a-f]{40,64}", commit) else commit.rpartition(" ")[2]
 
 
 def now() -> str:

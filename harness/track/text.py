@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 
 from harness.report.format import duration, plural
-from harness.track.state import Alarm, Kind, Move, Night, Track
+from harness.track.state import Alarm, Kind, Move, Night, Track, short
 
 _FIGURES = 6
 
@@ -15,8 +15,8 @@ def night_lines(track: Track, night: Night) -> Iterator[str]:
     words = ", ".join(
         f"{sum(alarm.trend == trend for alarm in alarms)} {trend}" for trend in {a.trend: 0 for a in alarms}
     )
-    since = f" since {night.last[:12]}" if night.last else ""
-    yield f"night {night.number}, {night.line} at {night.head[:12]}: {words or f'nothing changed{since}'}"
+    since = f" since {short(night.last)}" if night.last else ""
+    yield f"night {night.number}, {night.line} at {short(night.head)}: {words or f'nothing changed{since}'}"
     took = f"{plural(night.builds, 'build')}, {plural(night.boots, 'boot')}, {duration(night.seconds)}"
     yield f"  {plural(night.commits, 'commit')}, {plural(len(night.status), 'scenario')} measured, {took}"
     if night.left:
@@ -41,11 +41,11 @@ def alarm_lines(alarm: Alarm) -> Iterator[str]:
 
 
 def commands(alarm: Alarm, tree: str) -> Iterator[str]:
-    """What repeats the leading move on both sides."""
+    """What repeats the leading move on both sides; without a ``tree`` of packages."""
     for name in alarm.scenarios[:1]:
-        yield from (
-            f"blklab run {name} --kernel tree:{tree}@{sha[:12]}" for sha in (alarm.parent, alarm.culprit) if sha
-        )
+        for commit in filter(None, (alarm.parent, alarm.culprit)):
+            kernel = f"tree:{tree}@{short(commit)}" if tree else f"{alarm.line.partition(':')[0]}:{short(commit)}"
+            yield f"blklab run {name} --kernel {kernel}"
 
 
 def mail(alarm: Alarm, tree: str) -> str:
@@ -77,5 +77,5 @@ def mail(alarm: Alarm, tree: str) -> str:
             f"Functions: {', '.join(alarm.functions[:_FIGURES])}",
             *(f"    {line}".rstrip() for line in alarm.profile),
         ]
-    lines += ["", f"#regzbot introduced: {alarm.culprit}"] if worse and alarm.culprit else []
+    lines += ["", f"#regzbot introduced: {alarm.culprit}"] if worse and alarm.culprit and tree else []
     return "\n".join(lines) + "\n"

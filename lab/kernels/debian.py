@@ -4,7 +4,9 @@
 Also every kernel package that the suites list or the cache keeps, and ranges of them (``--kernels``).
 """
 
+import gzip
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,7 @@ _SERIES_FORM = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
 _VERSION_FORM = re.compile(r"(?:[0-9]+:)?[0-9]+\.[0-9]+\.[0-9]+[A-Za-z0-9.+~]*-[A-Za-z0-9.+~]+")
 _SUITE_FORM = re.compile(r"[a-z]+(?:-[a-z]+)*")
 _IMAGES = r"linux-image-[0-9]+\.[0-9]+\.[0-9]+(?!.*(?:cloud|rt|unsigned|dbg|debug)).*-amd64"
+_CHANGELOG = "changelog.gz"
 _PARTS = re.compile(r"(linux-(?:image|binary|modules|base)-[0-9][^\s,|]*) \(=")
 
 
@@ -84,7 +87,16 @@ def store_unpacked(tree: Path, into: Path, pin: Pin) -> None:
     """Keep the kernel of an unpacked tree. Raises LabBroken when there is not exactly one."""
     names = ", ".join(package.name for package in pin.packages)
     what = f"kernels with image, configuration and modules in {names}, 1 expected"
+    changelogs = sorted(tree.glob("usr/share/doc/linux-*/changelog*.gz"))
     store.keep_only(tree, into, lambda number: LabBroken(f"{number} {what}"))
+    if changelogs:
+        shutil.copyfile(changelogs[0], into / _CHANGELOG)
+
+
+def changelog(kernel: Kernel) -> str:
+    """That of its package; empty where it is not kept, as that of packages unpacked by earlier versions."""
+    path = kernel.image.parent / _CHANGELOG
+    return gzip.decompress(path.read_bytes()).decode(errors="replace") if path.is_file() else ""
 
 
 def choice(wanted: str) -> Choose:

@@ -8,7 +8,6 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.bisect.repository import Repository
 from harness.report.charts import multiples
 from harness.track.site import Site
 from harness.track.state import Folder, Kind, Night
@@ -37,9 +36,9 @@ def tracked(tmp_path_factory: pytest.TempPathFactory) -> MadeUpTracker:
 def written(tracked: MadeUpTracker) -> tuple[Folder, Night]:
     folder = Folder(tracked.root)
     folder.load()
-    repository = Repository(tracked.history.folder, tracked.root / "clone.git")
     night = folder.track.nights[-1]
-    Site(folder, repository, tracked.root / "runs", "/linux").write(night)
+    order = tracked.history.git("rev-list", "--reverse", "main").splitlines()
+    Site(folder, tracked.root / "runs", "/linux", order).write(night)
     return folder, night
 
 

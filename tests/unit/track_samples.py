@@ -189,7 +189,7 @@ class MadeUpTracker:
         bench = cast("Bench", self.bench)
         spec = f"tree:{self.history.folder}"
         runs = CommitRuns(folder, bench, repository.folder, spec, SCENARIOS, self.told.append)
-        return Tracker(folder, repository, runs, "main", budget, self.told.append, self.reach, _seconds, _no_profile)
+        return Tracker(folder, runs, "main", budget, self.told.append, _seconds, repository, self.reach, _no_profile)
 
     def reach(self, before: str, after: str) -> Reach:
         """By the folders of what differs."""

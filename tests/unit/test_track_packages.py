@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Packaged kernels, each new version against the one before."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.track.night import Packages, mentions
+from harness.track.runs import CommitRuns
+from harness.track.site import Site
+from harness.track.state import Alarm, Folder, Trend
+from lab.kernels.debian import changelog
+from lab.kernels.model import Kernel, Release
+from lab.kernels.tree import KernelSource
+from tests.unit.track_samples import SCENARIOS, Effect, History, MadeUpTracker, made_up, patched_lab
+
+OLD, NEW = (f"Debian bookworm, linux-image-6.1.0-{abi}-amd64 6.1.{minor}-1" for abi, minor in ((44, 164), (45, 170)))
+CHANGELOG = """\
+linux-signed-amd64 (6.1.170+1) bookworm; urgency=medium
+
+  * Sign kernel from linux 6.1.170-1
+
+  * New upstream stable update:
+    - block: fix a tag that is lost
+    - [arm64] dts: something else
+    - null_blk: fix a wrong depth
+    - net: not of the block layer
+    - blk-mq: wake one waiter
+
+linux-signed-amd64 (6.1.164+1) bookworm; urgency=medium
+
+  * New upstream stable update:
+    - block: of before
+"""
+
+
+@pytest.fixture
+def tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MadeUpTracker:
+    made = made_up(
+        tmp_path, History(tmp_path / "linux"), {"starves": Effect(together=0.5), "slower": Effect(together=0.97)}
+    )
+    patched_lab(monkeypatch, made)
+    return made
+
+
+def night(tracked: MadeUpTracker, version: str, commit: str) -> tuple[Folder, tuple[Alarm, ...]]:
+    folder = Folder(tracked.root)
+    folder.load()
+    source = KernelSource(tracked.history.folder, "debian:6.1", "", revision=commit)
+    kernel = replace(tracked.bench.built(source, tell=tracked.told.append), build="")
+    runs = CommitRuns(folder, tracked.bench, Path(), "", SCENARIOS, tracked.told.append)  # type: ignore[arg-type]
+    runs.holds(version, kernel)
+    done = Packages(folder, runs, "debian:6.1", 1e9, tracked.told.append, lambda _: 1.0, CHANGELOG).night(version)
+    order = [each.head for each in folder.track.nights]
+    Site(folder, tracked.root / "runs", "", order).write(done)
+    return folder, folder.track.of_night(done)
+
+
+def test_a_new_version_is_compared_with_the_one_before(tracked: MadeUpTracker) -> None:
+    first = tracked.history.git("rev-parse", "HEAD")
+    assert night(tracked, OLD, first)[1] == ()
+    second = tracked.history.commit("6.1.170", {"block/alpha/1.c": "effect starves", "block/beta/1.c": "effect slower"})
+    folder, (alarm,) = night(tracked, NEW, second)
+    assert (alarm.culprit, alarm.parent, alarm.trend, alarm.name) == (NEW, OLD, Trend.WORSE, NEW)
+    # 3 % of beta are less than the 5 % between kernels of different configurations.
+    assert alarm.scenarios == ("alpha",)
+    assert [note for note in alarm.notes if note.startswith("changelog")] == [
+        "changelog: block: fix a tag that is lost",
+        "changelog: null_blk: fix a wrong depth",
+        "changelog: blk-mq: wake one waiter",
+    ]
+    page = (tracked.root / "site/alarm-1.html").read_text()
+    assert "blklab run alpha --kernel debian:6.1.164-1" in page and "regzbot" not in page
+    # The same version again: nothing is measured.
+    made = dict(tracked.bench.made)
+    assert night(tracked, NEW, second)[1] == () and dict(tracked.bench.made) == made
+    assert folder.track.last_night("debian:6.1") is not None
+
+
+def test_lines_of_the_changelog_end_at_the_version_before() -> None:
+    assert mentions(CHANGELOG, "6.1.170-1", ()) == []
+    assert len(mentions(CHANGELOG, "6.1.100-1", ())) == 4
+    assert "null_blk: fix a wrong depth" in mentions(CHANGELOG, "6.1.164-1", ("null_blk",))
+
+
+def test_a_kernel_without_a_kept_changelog_has_none(tmp_path: Path) -> None:
+    version = Release.parse("6.1.0")
+    kernel = Kernel("debian:6.1", "6.1.0", version, OLD, tmp_path / "vmlinuz", None, tmp_path, {}, "k" * 64)
+    assert changelog(kernel) == ""
