@@ -205,11 +205,13 @@ class Tracker(Nights):
         commits = {base.commit for base in self._bases.values()} - {head}
         reached = {commit: self.reach(commit, head) for commit in sorted(commits) if self.repository.has(commit)}
         night = super()._planned(head, before, reached)
-        if not night.last or self.repository.contains(head, night.last):
+        if not night.last:
             return night
         if not self.repository.has(night.last):
             note = f"the tree lacks {night.last[:12]}, the head of the night before: what moved since is not searched"
             return replace(night, notes=(note,))
+        if self.repository.contains(head, night.last):
+            return night
         gone = self.repository.dropped(night.last, head)
         note = f"{self.line} was rewritten: {plural(len(gone), 'commit')} of the last head disappeared"
         return replace(night, gone=gone, notes=(note,))

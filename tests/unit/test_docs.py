@@ -139,7 +139,7 @@ def test_the_nightly_commands_are_understood(checkout: Path) -> None:
     product, tool = build_parser(), Parser()
     tool.take(TOOL)
     used = [(tool if "tools" in program else product, shlex.split(words)) for program, words in lines]
-    assert [words[0] for parser, words in used if parser is product] == ["matrix", "matrix", "report"]
+    assert [words[0] for parser, words in used if parser is product] == ["matrix", "matrix", "report", "track"]
     assert [parser.parse(words).keywords["names"] for parser, words in used if parser is tool] == [["clocks"]]
     assert all(parser.parse(words) for parser, words in used)
 
