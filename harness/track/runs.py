@@ -15,7 +15,7 @@ from harness.run.plan import Request, run_command
 from harness.scenario.load import in_another_layout, ref_of
 from harness.scenario.model import Scenario
 from harness.track.moves import Seen
-from harness.track.state import Folder, Record
+from harness.track.state import Folder, Record, short
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.units import Tell
 from lab.kernels import tree
@@ -90,7 +90,7 @@ class CommitRuns:
             with suppress(Misuse, Altered):
                 return self.read(record.run)
         kernel = self.kernel(commit)
-        self.tell(f"{commit[:12]}: {own.name}")
+        self.tell(f"{short(commit)}: {own.name}")
         command = () if moved else run_command(ref_of(own), kernel.spec, self.seeds)
         run = self.bench.measure(Request(own, kernel, self.seeds, command=command))
         broken = [cell for cell in run.verdict.cells if cell.lab_broke]

@@ -4,11 +4,15 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from harness.cli import main
+from harness.commands import track as command
 from harness.commands.track import budget, exit_code
+from harness.patch.choice import ChosenScenario, ScenarioChoice
+from harness.patch.sources import Touched
 from harness.track.choice import Reach, due
 from harness.track.night import Tracker
 from harness.track.state import Alarm, Base, Folder, Kind, Night, Trend
@@ -214,3 +218,31 @@ def test_the_command_refuses_what_it_cannot_track(
     (tmp_path / "results/track/track.json").write_text("{")
     assert main(["track", "--tree", str(history.folder), *results]) == EXIT_LAB_BROKEN
     assert "track.json is damaged" in capsys.readouterr().err
+
+
+def test_the_command_writes_pages_and_accepts_a_change(
+    tracked: MadeUpTracker, history: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The whole command with made-up kernels: exit 1 and a page, then the change is accepted, then exit 0."""
+    candidates = tuple(ChosenScenario(each, frozenset({"blk_fn"}), 1) for each in SCENARIOS.values())
+    choice = ScenarioChoice(Touched(frozenset(), {}, ()), (), {}, (), candidates)
+    bench = SimpleNamespace(
+        store=tracked.bench.store,
+        lab=tracked.bench.lab,
+        measure=tracked.bench.measure,
+        turns=SimpleNamespace(lanes=SimpleNamespace(at_once=2)),
+    )
+    monkeypatch.setattr(command, "bench_of", lambda *_, **__: bench)
+    monkeypatch.setattr(command, "distinct", lambda _: {name: (name, each) for name, each in SCENARIOS.items()})
+    monkeypatch.setattr(command, "chosen_by", lambda _: choice)
+    culprit = history.commit("slower", {"block/alpha/slow.c": "effect slower"})
+    words = ["track", "--tree", str(history.folder), "--ref", "main", "--results", str(tracked.root.parent)]
+    assert main(words) == EXIT_FAIL
+    said = capsys.readouterr().out
+    assert said.startswith(f"night 2, main at {culprit[:12]}: 1 worse\n")
+    assert f'WORSE  {culprit[:12]} ("slower")\n  alpha: none.together.fast.iops: 7,8' in said
+    assert "functions: blk_fn" in said and (tracked.root / "site/index.html").is_file()
+    assert main([*words, "--accept", "alpha", "--commit", culprit, "--reason", "meant"]) == EXIT_PASS
+    assert "alarm 1 is closed: accepted: meant" in capsys.readouterr().out
+    assert main(words) == EXIT_PASS
+    assert f"nothing changed since {culprit[:12]}" in capsys.readouterr().out
