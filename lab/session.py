@@ -69,7 +69,7 @@ class GuestLoad:
 
     ``processes``: its jobs are processes instead of threads. ``lost`` are paths that fail meanwhile. ``prepare`` are
     steps before its files are laid out and the page cache is emptied (filesystems), ``warm`` those after it, and
-    ``patience`` is the time that both take at most. ``trace`` are ftrace events that its figures need.
+    ``patience`` is the time that both take at most. ``trace`` are ftrace events of its figures, ``events`` timed steps.
     """
 
     name: str
@@ -82,6 +82,7 @@ class GuestLoad:
     warm: tuple[Step, ...] = ()
     patience: int = 0
     trace: tuple[str, ...] = ()
+    events: tuple[tuple[int, Step], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -175,8 +176,8 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         if job.inject and number == 0:
             first, after = next(iter(topology.luns)), load.time // 2
             steps.append(Lose(first, after) if job.inject == LOSE_DISK else Inject(job.inject, after))
-        if load.lost:
-            steps.append(recipe.losses(topology, load.name, load.lost))
+        if load.lost or load.events:
+            steps += recipe.meanwhile(topology, load.name, load.lost, load.events)
         run_load = RunLoad(load.name, load.fio, watch_of(topology, load), load.processes)
         events = (*job.trace, *load.trace)
         steps += [TraceOn(events), run_load, TraceOff(load.name)] if events else [run_load]

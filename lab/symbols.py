@@ -180,12 +180,17 @@ def with_modules(symbols: Symbols, kernel: Kernel, sections: Mapping[str, str]) 
         if address and module in files:
             starts.setdefault(module, {})[f".{section}"] = int(address, 16)
     labels = [
-        Symbol(own[label.section] + label.offset, label.name, module)
+        (label.section, Symbol(own[label.section] + label.offset, label.name, module))
         for module, own in starts.items()
         for label in elf.labels(read_module(files[module]))
         if label.section in own
     ]
-    return replace(symbols, every=tuple(sorted((*symbols.every, *labels), key=lambda symbol: symbol.address)))
+    code = (symbol for section, symbol in labels if section == ".text")
+    every, code_too = (
+        tuple(sorted((*known, *more), key=lambda symbol: symbol.address))
+        for known, more in ((symbols.every, (symbol for _, symbol in labels)), (symbols.code, code))
+    )
+    return Symbols(every, code_too)
 
 
 def with_line_names(

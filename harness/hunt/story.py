@@ -13,7 +13,7 @@ from lab.base.errors import BlklabError
 from lab.base.units import Tell
 from lab.kernels.objects import Wanted, source_lines, source_of
 from lab.kit import CONSOLE
-from lab.schedule import Made, read_log
+from lab.schedule import Made, Stay, read_log
 
 LIMITS = "The guest is sequentially consistent: a missing memory barrier cannot appear here."
 _TASK = re.compile(r"\] task:(?P<name>\S+)\s+state:(?P<state>\S)|\] (?P<old>\S+)\s+(?P<letter>D) +[0-9]+ ")
@@ -99,7 +99,7 @@ def story_of(find: Find, repeated: int, reduced: Reduced, strategy: str, tell: T
         Step(
             told(each.change.cpu, each.change.address),
             each.change.nth,
-            tuple(told(stay.cpu, stay.address) for stay in each.others),
+            tuple(told(stay.cpu, stay.address) for stay in _entered(ground, each.others)),
             told(each.back.cpu, each.back.address) if each.back else None,
             each.back.executed - each.executed if each.back else 0,
         )
@@ -133,6 +133,14 @@ def stacks(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
         elif frames is not None and len(frames) < _FRAMES and (frame := _FRAME.search(line)):
             frames += [frame["name"]] if not frame["unsure"] and frame["name"] not in _SWITCH else []
     return {name: tuple(frames) for name, frames in told.items() if frames}
+
+
+def _entered(ground: Ground, stays: Iterable[Stay]) -> Iterator[Stay]:
+    """Where another CPU or another function begins."""
+    last = None
+    for stay in stays:
+        if last != (last := (stay.cpu, ground.symbols.function_at(stay.address))):
+            yield stay
 
 
 def _addresses(made: Made) -> Iterator[int]:

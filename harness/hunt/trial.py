@@ -132,7 +132,7 @@ def ready(
     record = run_job(lab, counted(lab, prepared, tell), folder / "shared")
     if record.outcome is not Outcome.BYE:
         raise CannotJudge(f"arm {arm.name} fails without a change of CPU: {record.outcome}: {record.detail}")
-    symbols = _with_module_code(symbols_of(lab, prepared, record, tell), record)
+    symbols = symbols_of(lab, prepared, record, tell)
     if strange := {*functions} - {*_known(functions, symbols)}:
         raise Misuse(f"{kernel.release} has no function {', '.join(sorted(strange))}", remedy="see its /proc/kallsyms")
     named = tuple(functions) or _known(hunt.at, symbols) or tuple(_sharing(record, scenario, symbols))
@@ -149,23 +149,6 @@ def _known(functions: Collection[str], symbols: Symbols) -> tuple[str, ...]:
     """Those of a scenario's ``functions`` that the kernel has."""
     known = {source_name(symbol.name) for symbol in symbols.code}
     return tuple(name for name in functions if name in known)
-
-
-def _with_module_code(symbols: Symbols, record: BootRecord) -> Symbols:
-    """``symbols`` whose code is that of modules too."""
-    inventory = read_inventory(record.files.get(INVENTORY, b""))
-    starts = {key.removesuffix(".text"): int(at, 16) for key, at in inventory.items() if key.endswith(".text") and at}
-    data = {
-        key.partition(".")[0]: int(at, 16)
-        for key, at in inventory.items()
-        if key.endswith((".data", ".bss")) and at and int(at, 16)
-    }
-    own = [
-        symbol
-        for symbol in symbols.every
-        if symbol.module in starts and starts[symbol.module] <= symbol.address < data.get(symbol.module, 1 << 64)
-    ]
-    return replace(symbols, code=tuple(sorted((*symbols.code, *own), key=lambda symbol: symbol.address)))
 
 
 def _sharing(record: BootRecord, scenario: Scenario, symbols: Symbols) -> Iterator[str]:

@@ -14,8 +14,11 @@ from harness.scenario.timing import Timing
 from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import parse_size
 from lab.guest.steps import Step
+from lab.guest.steps.device import sysfs
 from lab.guest.steps.load import Phase, RunLoad
+from lab.guest.steps.setting import Try
 from lab.kernels.model import Kernel
+from lab.realise.recipe import queue_settings
 from lab.session import GuestLoad, Job, Lab, accelerator_for, prepare_job, unmet
 from lab.topology.limits import longest_wait
 from lab.topology.model import Topology
@@ -59,6 +62,7 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
             tuple(_steps(load, load.warm, arm.topology, seed)),
             sum(_longest(role, arm.topology) for role in (*load.prepare, *load.warm)),
             (FOLIO_ADDED,) if load.folios else (),
+            tuple(_events(load, arm.topology)),
         )
         for load in _in_order(scenario, seed)
     )
@@ -66,6 +70,14 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
     inject = scenario.selftest.inject if scenario.selftest else ""
     groups = tuple(group for load in _in_order(scenario, seed) for group in cgroups(load, arm.topology))
     return Job(arm.queue, loads, scenario.pause, start_phase(scenario.name, seed), labels, inject, cgroups=groups)
+
+
+def _events(load: Load, topology: Topology) -> Iterator[tuple[int, Step]]:
+    for event in load.events:
+        steps: tuple[Step, ...] = queue_settings(topology, event.queue)
+        if event.disk:
+            steps = (Try(f"{event.write}[{event.disk}]", f"{sysfs(event.disk)}/{event.write}", event.to),)
+        yield from ((at, step) for at in event.times(load.ramp + load.runtime) for step in steps)
 
 
 _STEP_LEAST = 60 * 10**9

@@ -13,7 +13,15 @@ from harness.base.checkout import SCENARIOS, WALL
 from harness.base.plain import identity
 from harness.scenario import schema
 from harness.scenario.arms import read_arms
-from harness.scenario.loads import check_carried, check_lost, check_memory, read_clock, read_loads, read_pause
+from harness.scenario.events import check_events
+from harness.scenario.loads import (
+    check_carried,
+    check_lost,
+    check_memory,
+    read_clock,
+    read_loads,
+    read_pause,
+)
 from harness.scenario.model import (
     Agreement,
     Arm,
@@ -120,6 +128,8 @@ def _read(node: Node, path: Path, search: Path, problems: strict.Problems) -> Sc
     check_carried(row, arms, loads)
     check_memory(row, arms, loads)
     check_lost(row, arms, loads)
+    for each in loads.values():
+        check_events(row.get("loads")[each.name], each.events, {name: arm.topology for name, arm in arms.items()})
     known = known_names(row, {name: arm.topology for name, arm in arms.items()}, loads.values())
     clock, seeds, windows = read_clock(row, loads)
     values: dict[str, Any] = {

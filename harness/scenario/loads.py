@@ -2,9 +2,11 @@
 """The clock of a scenario file, its loads and roles, and whether the devices of each arm can carry them."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain, islice
 
 from harness.scenario import schema
+from harness.scenario.events import read_events
 from harness.scenario.fio import CGROUP_FILES
 from harness.scenario.model import MIXED, PERCENT, READS, Arm, Load, Role, mean_size
 from harness.scenario.timing import TIMINGS, Clock
@@ -53,9 +55,11 @@ def read_loads(row: Row) -> dict[str, Load]:
         elif own_window and name in roles:
             _check_stagger(load_row, roles[name].values(), own_window["ramp"])
             losses = tuple(loss for item in load_row.get("lost", ()) if (loss := item.build(Loss)))
+            events = tuple(read_events(load_row, sum(own_window[key] for key in ("ramp", "runtime"))))
             prepare, warm = (tuple(_steps(load_row, key)) for key in schema.STEP_KEYS)
             folios = load_row.get(schema.FOLIOS.name)
-            loads[name] = Load(name, roles[name], lost=losses, prepare=prepare, warm=warm, folios=folios, **own_window)
+            made = Load(name, roles[name], lost=losses, prepare=prepare, warm=warm, folios=folios, **own_window)
+            loads[name] = replace(made, events=events)
     return loads
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from harness.base.plain import identity
+from harness.scenario.events import Event
 from harness.scenario.timing import TIMINGS, Clock, Timing
 from lab.base.digest import WORDS
 from lab.base.units import parse_size
@@ -168,6 +169,7 @@ class Load:
     prepare: tuple[Role, ...] = ()
     warm: tuple[Role, ...] = ()
     folios: bool = False
+    events: tuple[Event, ...] = ()
 
     def windows(self, count: int) -> tuple["Load", ...]:
         """The load once for each window of a boot, ``NAME.NUMBER`` if there are several."""

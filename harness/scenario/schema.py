@@ -33,6 +33,7 @@ from lab.yaml.fields import (
 from lab.yaml.strict import Map, Node, Problems, Scalar
 
 MICROSECOND = 10**3
+MILLISECOND = 10**6
 SECOND = 10**9
 HOUR = 3600 * SECOND
 SCHEMA = 1
@@ -199,6 +200,27 @@ NUMJOBS = Field("numjobs", Integer(1, MOST_JOBS), "fio jobs on each disk, each w
 ROLE_KEYS = (DISK, RW, BS, IODEPTH, IOENGINE, DIRECT, STARTDELAY, STAGGER, NUMJOBS)
 ROLE = Record((*ROLE_KEYS, *(option.field for option in OPTIONS.values())))
 
+SCHEDULER = "scheduler"
+_IOSCHED = Field(
+    r"iosched\.[a-z_]{1,40}", Integer(0, 2**31 - 1), "an attribute of the elevator", "500", label="iosched.ATTRIBUTE"
+)
+_THROTTLE = Field(
+    r"throttle\.(read|write)_(iops|bps)",
+    Integer(1, 10**12),
+    "blk-throttle limit of every LUN; also write_iops, read_bps, write_bps",
+    "100",
+    label="throttle.read_iops",
+)
+_IOCOST = Field(
+    r"iocost\.(qos|model)",
+    Text("words of io.cost.qos or io.cost.model", r"[a-z]+=[a-z0-9.]+( [a-z]+=[a-z0-9.]+){0,9}"),
+    "line of every LUN in io.cost.qos (enable=1 turns iocost on) or io.cost.model, written as it is read back",
+    '"enable=1 ctrl=user rpct=95.00 rlat=20000"',
+    label="iocost.qos",
+)
+_BELOW = (_IOSCHED, _THROTTLE, _IOCOST)
+QUEUE = Field("queue", Record(QUEUE_FIELDS, _BELOW), "settings of every LUN's request queue; an arm may override them")
+
 _IN_LOAD = time(0, HOUR, step=MICROSECOND)
 _RAMP = Field("ramp", _IN_LOAD, "time before the measured window", "1s", required=True)
 _RUNTIME = Field(
@@ -225,31 +247,26 @@ _STEPS = ListOf(ROLE, least=1, most=16)
 PREPARE = Field("prepare", _STEPS, "roles that run before it, one after another, each once over its size")
 WARM = Field("warm", _STEPS, "the same, after its files were laid out and the page cache was emptied (filesystems)")
 STEP_KEYS = (PREPARE.name, WARM.name)
+_EVENT = Record(
+    (
+        Field("at", _IN_LOAD, "when, counted from the start of the ramp", "20ms", required=True),
+        Field(
+            "every", time(MILLISECOND, HOUR, step=MICROSECOND), "and again after so long, until the load ends", "5ms"
+        ),
+        QUEUE,
+        Field("disk", name_text(), "or: a LUN or stack", "md0", default=""),
+        Field(
+            "write", Text("an attribute", r"[a-z0-9_*/-]{1,80}"), "its attribute in sysfs", "md/sync_action", default=""
+        ),
+        Field("to", Text(longest=80), "what is written; the kernel may refuse it", "idle", default=""),
+    )
+)
+EVENTS = Field("events", ListOf(_EVENT, least=1), "settings that change while the load runs")
 FOLIOS = Field("folios", Flag(), "trace folios that its page cache gets, for figures folios.*", default=False)
-LOAD_KEYS = (WINDOW.name, LOST.name, *STEP_KEYS, FOLIOS.name)
+LOAD_KEYS = (WINDOW.name, LOST.name, EVENTS.name, *STEP_KEYS, FOLIOS.name)
 _IN = Field(rf"(?!({'|'.join(LOAD_KEYS)})$){NAME}", ROLE, "one role", label="ROLE")
-LOAD = Record((WINDOW, LOST, PREPARE, WARM, FOLIOS), (_IN,))
+LOAD = Record((WINDOW, LOST, EVENTS, PREPARE, WARM, FOLIOS), (_IN,))
 
-SCHEDULER = "scheduler"
-_IOSCHED = Field(
-    r"iosched\.[a-z_]{1,40}", Integer(0, 2**31 - 1), "an attribute of the elevator", "500", label="iosched.ATTRIBUTE"
-)
-_THROTTLE = Field(
-    r"throttle\.(read|write)_(iops|bps)",
-    Integer(1, 10**12),
-    "blk-throttle limit of every LUN; also write_iops, read_bps, write_bps",
-    "100",
-    label="throttle.read_iops",
-)
-_IOCOST = Field(
-    r"iocost\.(qos|model)",
-    Text("words of io.cost.qos or io.cost.model", r"[a-z]+=[a-z0-9.]+( [a-z]+=[a-z0-9.]+){0,9}"),
-    "line of every LUN in io.cost.qos (enable=1 turns iocost on) or io.cost.model, written as it is read back",
-    '"enable=1 ctrl=user rpct=95.00 rlat=20000"',
-    label="iocost.qos",
-)
-_BELOW = (_IOSCHED, _THROTTLE, _IOCOST)
-QUEUE = Field("queue", Record(QUEUE_FIELDS, _BELOW), "settings of every LUN's request queue; an arm may override them")
 _ARM_QUEUE = (replace(field, name=f"queue.{field.name}", absent="the scenario's") for field in QUEUE_FIELDS)
 _ARM_BELOW = tuple(replace(field, name=rf"queue\.{field.name}", label=f"queue.{field.label}") for field in _BELOW)
 _TRY = Record((), tried_fields())

@@ -82,15 +82,19 @@ def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, 
     return tuple(settings)
 
 
-def losses(topology: Topology, load: str, lost: Sequence[Loss]) -> Meanwhile:
-    """The step that makes each path fail all I/O and gives it back while ``load`` runs.
+def meanwhile(
+    topology: Topology, load: str, lost: Sequence[Loss], events: Sequence[tuple[int, Step]]
+) -> tuple[Step, ...]:
+    """The steps that make each path fail all I/O and give it back while ``load`` runs, and carry out ``events``.
 
     A SCSI device goes offline, a port of an NVMe target becomes inaccessible.
     """
     # One path may be lost when another one is back.
     timed = [(loss.end, step) for loss in lost for step in _give_back(topology, loss.path)]
+    timed += [(time, step) for time, step in events if not isinstance(step, Module)]
     timed += [(loss.start, step) for loss in lost for step in _lose(topology, loss.path)]
-    return Meanwhile(load, tuple(sorted(timed, key=lambda pair: pair[0])))
+    modules = [step for _, step in events if isinstance(step, Module)]
+    return (*modules, Meanwhile(load, tuple(sorted(timed, key=lambda pair: pair[0]))))
 
 
 def _lose(topology: Topology, path: str) -> Iterator[Step]:

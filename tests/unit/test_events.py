@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Settings that change while a load runs: what is written of them, when, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.run.plan import guest_job
+from harness.scenario.load import read_scenario
+from lab.base.errors import InputErrors
+from lab.guest.steps.device import Module
+from lab.guest.steps.load import Meanwhile
+from lab.session import guest_steps
+
+TEXT = """\
+scenario: events
+title: An elevator changes under a load
+schema: 1
+topology:
+  memory: 512M
+  hbas: {nullb: {driver: null_blk, can_queue: 64}}
+  disks: {d0: {size: 1G, service: 10us}}
+  luns: {d0: {hba: nullb, disks: [d0]}}
+queue: {scheduler: none}
+window: {ramp: 0s, runtime: 100ms}
+arms: {a: {}}
+loads:
+  one:
+    reader: {disk: d0, rw: randread, bs: 4k, iodepth: 1}
+    events:
+      - {at: 10ms, every: 40ms, queue: {scheduler: kyber}}
+      - {at: 30ms, queue: {scheduler: none, nr_requests: 32}}
+      - {at: 20ms, disk: d0, write: queue/wbt_lat_usec, to: "0"}
+"""
+
+
+def test_events_are_steps_at_their_times(tmp_path: Path) -> None:
+    """At 10, 50 and 90 ms of 100 the first one, the scheduler before nr_requests; modules first."""
+    path = tmp_path / "events.yaml"
+    path.write_text(TEXT)
+    scenario = read_scenario(str(path))
+    arm = scenario.arms["a"]
+    steps = guest_steps(arm.topology, guest_job(scenario, arm, 1))
+    (meanwhile,) = (step for step in steps if isinstance(step, Meanwhile))
+    assert meanwhile.files()["one.meanwhile"].splitlines() == [
+        "0.010000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
+        "0.010000\ttry\tqueue/wbt_lat_usec[d0]\t/lab/d0.sys/queue/wbt_lat_usec\t0",
+        "0.010000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tnone",
+        "0.000000\ttune\tqueue.nr_requests[d0]\t/lab/d0.sys/queue/nr_requests\t32",
+        "0.020000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
+        "0.040000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
+    ]
+    assert steps.index(Module("kyber-iosched")) < steps.index(meanwhile)
+
+
+@pytest.mark.parametrize(
+    ("event", "says"),
+    [
+        ("{at: 10ms}", "expected either queue or disk, write and to"),
+        ("{at: 10ms, disk: d0, write: queue/nr_requests}", "expected either queue or disk, write and to"),
+        ("{at: 10ms, disk: d1, write: queue/nr_requests, to: '4'}", "arm a has no LUN or stack d1"),
+        ("{at: 1s, queue: {scheduler: kyber}}", "after the load"),
+        ("{at: 10ms, every: 1ms, queue: {scheduler: elevator}}", "scheduler: expected"),
+    ],
+)
+def test_an_event_that_cannot_be_is_refused_with_its_line(tmp_path: Path, event: str, says: str) -> None:
+    path = tmp_path / "events.yaml"
+    before, _, _ = TEXT.partition("      - {at: 10ms")
+    path.write_text(f"{before}      - {event}\n")
+    with pytest.raises(InputErrors) as caught:
+        read_scenario(str(path))
+    (problem,) = caught.value.problems
+    assert says in problem.message
+    assert problem.line == 16
