@@ -4,15 +4,16 @@
 import argparse
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
 from harness.base.files import writing
 from harness.bisect.repository import Repository, demand_repository
 from harness.commands.boots import bench_of, chosen_by, distinct, kernels_of, specs, store_of
-from harness.commands.options import JOBS, RESULTS, SEEDS, SOME_SCENARIOS, kernels, tell
+from harness.commands.options import DASK, JOBS, RESULTS, SEEDS, SOME_SCENARIOS, kernels, tell
 from harness.commands.parser import Command, option
+from harness.grid.cluster import elsewhere
 from harness.grid.measure import boots_of
 from harness.patch.sources import Sources
 from harness.profile.cells import ProfiledCell, profiles_of_runs
@@ -60,6 +61,7 @@ def _track(
     accept: str | None,
     commit: str | None,
     reason: str | None,
+    dask: str | None,
     jobs: int,
     results: str | None,
 ) -> int:
@@ -71,13 +73,13 @@ def _track(
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
     folder = Folder(path)
-    with folder.held():
+    with folder.held(), elsewhere(dask, tell) as cluster:
         folder.load()
         if accept:
             return _accept(folder, accept, commit_of(tree, commit or "") if tree else commit or "", reason or "")
         head = commit_of(tree, ref) if tree else ""
         chosen = _scenarios(scenarios)
-        bench = bench_of(results, jobs, folder=f"{FOLDER}/{RUNS}")
+        bench = replace(bench_of(results, jobs, folder=f"{FOLDER}/{RUNS}"), cluster=cluster)
         runs = partial(CommitRuns, folder, bench, scenarios=chosen, tell=tell, seeds=seeds)
         if tree is None:
             return _packages(kernels or (), runs(Path(), ""), budget)
@@ -203,11 +205,12 @@ COMMANDS = {
             option("--commit", metavar="REV", help="the commit that changed it"),
             option("--reason", metavar="TEXT", help="why it is intended"),
             SEEDS,
+            DASK,
             JOBS,
             RESULTS,
         ),
         "Exit status: 0 nothing became worse, 1 a verified commit made something worse, 125 something is not decided.",
         needs={"accept": ("commit",), "commit": ("accept",), "reason": ("accept",)},
-        alone={"accept": ("scenarios", "kernels", "seeds", "jobs"), "kernels": ("tree",)},
+        alone={"accept": ("scenarios", "kernels", "seeds", "dask", "jobs"), "kernels": ("tree",)},
     )
 }

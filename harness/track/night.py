@@ -97,11 +97,15 @@ class Nights:
     def _work(self, night: Night) -> Work:
         """What moved since the last record of each scenario is an alarm of the two versions."""
         seen = {name: self.runs.seen(night.head, name) for name in night.chosen}
-        moved: dict[str, list[Move]] = {}
+        moved, notes = dict[str, list[Move]](), list(night.notes)
         for name, each in seen.items():
             base = self._bases.get(name)
-            if base is not None and base.commit != night.head:
-                moved.setdefault(base.commit, []).extend(moves(self.runs.read(base.run), each))
+            if base is None or base.commit == night.head:
+                continue
+            if (before := self.runs.read(base.run)) is None:
+                notes.append(f"{name}: the run of {short(base.commit)} is gone, so it is compared with nothing")
+                continue
+            moved.setdefault(base.commit, []).extend(moves(before, each))
         alarms = []
         for number, (parent, of) in enumerate(((base, of) for base, of in moved.items() if of), start=1):
             of.sort(key=lambda move: list(Kind).index(move.kind))
@@ -109,7 +113,7 @@ class Nights:
             checks = {"parent": "good", "culprit": "bad"}
             alarm = Alarm(*own, culprit=night.head, parent=parent, checks=checks, verified=True)
             alarms.append(replace(alarm, notes=tuple(self._notes(alarm))))
-        return Work(night.head, seen, alarms, notes=night.notes)
+        return Work(night.head, seen, alarms, notes=notes)
 
     def _notes(self, alarm: Alarm) -> Sequence[str]:
         """What else is known of what changed."""
@@ -232,7 +236,8 @@ class Tracker(Nights):
         if base is None or base.commit == tip:
             return
         if not self.repository.has(base.commit):
-            yield from ((move, "", tip) for move in moves(self.runs.read(base.run), seen))
+            if stored := self.runs.read(base.run):
+                yield from ((move, "", tip) for move in moves(stored, seen))
             return
         try:
             good, before = base.commit, self.runs.seen(base.commit, name)

@@ -85,10 +85,8 @@ class CommitRuns:
         key = f"{commit}{_MOVED}" if moved else commit
         setting = setting_of(self.bench.lab, own, self.seeds)
         record = self.folder.track.records.get(key, {}).get(scenario)
-        if record and record.setting == setting:
-            # Misuse, Altered: the run is gone, or damaged. It is measured again.
-            with suppress(Misuse, Altered):
-                return self.read(record.run)
+        if record and record.setting == setting and (known := self.read(record.run)):
+            return known
         kernel = self.kernel(commit)
         self.tell(f"{short(commit)}: {own.name}")
         command = () if moved else run_command(ref_of(own), kernel.spec, self.seeds)
@@ -99,12 +97,13 @@ class CommitRuns:
         self.booted += run.made
         self.commits.add(commit)
         self.folder.save(self.folder.track.with_record(key, scenario, Record(run.path, setting)))
-        return self.read(run.path)
+        return self._seen.setdefault(run.path, Seen(run.folder))
 
-    def read(self, path: str) -> Seen:
-        """A stored run. Raises Misuse without it, Altered for a damaged one."""
+    def read(self, path: str) -> Seen | None:
+        """A stored run; None where it is gone or damaged."""
         if path not in self._seen:
-            seen = Seen(load_run(self.bench.store.root / path))
-            _ = seen.cells
-            self._seen[path] = seen
-        return self._seen[path]
+            with suppress(Misuse, Altered):
+                seen = Seen(load_run(self.bench.store.root / path))
+                _ = seen.cells
+                self._seen[path] = seen
+        return self._seen.get(path)

@@ -226,13 +226,8 @@ def test_the_command_writes_pages_and_accepts_a_change(
     """The whole command with made-up kernels: exit 1 and a page, then the change is accepted, then exit 0."""
     candidates = tuple(ChosenScenario(each, frozenset({"blk_fn"}), 1) for each in SCENARIOS.values())
     choice = ScenarioChoice(Touched(frozenset(), {}, ()), (), {}, (), candidates)
-    bench = SimpleNamespace(
-        store=tracked.bench.store,
-        lab=tracked.bench.lab,
-        measure=tracked.bench.measure,
-        turns=SimpleNamespace(lanes=SimpleNamespace(at_once=2)),
-    )
-    monkeypatch.setattr(command, "bench_of", lambda *_, **__: bench)
+    tracked.bench.turns = SimpleNamespace(lanes=SimpleNamespace(at_once=2))
+    monkeypatch.setattr(command, "bench_of", lambda *_, **__: tracked.bench)
     monkeypatch.setattr(command, "distinct", lambda _: {name: (name, each) for name, each in SCENARIOS.items()})
     monkeypatch.setattr(command, "chosen_by", lambda _: choice)
     culprit = history.commit("slower", {"block/alpha/slow.c": "effect slower"})

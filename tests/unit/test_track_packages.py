@@ -78,6 +78,16 @@ def test_a_new_version_is_compared_with_the_one_before(tracked: MadeUpTracker) -
     assert folder.track.last_night("debian:6.1") is not None
 
 
+def test_a_run_that_is_gone_is_compared_with_nothing(tracked: MadeUpTracker) -> None:
+    folder, _ = night(tracked, OLD, tracked.history.git("rev-parse", "HEAD"))
+    for base in folder.track.bases["debian:6.1"].values():
+        (tracked.root / "runs" / base.run / "run.json").unlink()
+    second = tracked.history.commit("6.1.170", {"block/alpha/1.c": "effect starves"})
+    folder, alarms = night(tracked, NEW, second)
+    assert alarms == ()
+    assert "alpha: the run of 6.1.164-1 is gone, so it is compared with nothing" in folder.track.nights[-1].notes
+
+
 def test_lines_of_the_changelog_end_at_the_version_before() -> None:
     assert mentions(CHANGELOG, "6.1.170-1", ()) == []
     assert len(mentions(CHANGELOG, "6.1.100-1", ())) == 4

@@ -97,6 +97,8 @@ class MadeUpBench:
     made: Counter[tuple[str, str]] = field(default_factory=Counter)
     built_commits: list[str] = field(default_factory=list)
     dies: int = -1
+    turns: Any = None
+    cluster: Any = None
     lab: Any = field(default_factory=lambda: SimpleNamespace(cache=None))
     _kernels: dict[str, tuple[Mapping[str, list[str]], str]] = field(default_factory=dict)
 
