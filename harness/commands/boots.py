@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What commands that boot begin with: results, lab, scenarios and kernels."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -58,11 +58,18 @@ def bench_of(results: str | None, jobs: int = 0, *, cold: bool = False, folder: 
 def bench_and_kernels(
     results: str | None, jobs: int, specs: Sequence[str], *, cold: bool = False, refresh: bool = False
 ) -> tuple[Bench, list[Kernel]]:
-    """``bench_of`` and the kernels, which are fetched beside what the lab needs."""
+    """``bench_of`` and the kernels. Packages are fetched beside what the lab needs."""
     store_of(results)
+    _tell_taken(specs)
     announce(Cache.default(), tell)
-    kernels = beside(lambda: [_resolved(spec, refresh) for spec in specs])
-    return bench_of(results, jobs, cold=cold), kernels()
+
+    def kernels() -> list[Kernel]:
+        return [resolve(spec, Cache.default(), refresh=refresh, tell=tell) for spec in specs]
+
+    # An interrupt reaches the main thread, which alone can end what a build has started.
+    packaged = all(spec == DEFAULT or spec.startswith(("debian:", "ubuntu:")) for spec in specs)
+    resolved = beside(kernels) if packaged else kernels
+    return bench_of(results, jobs, cold=cold), resolved()
 
 
 def print_dry_run(estimates: Sequence[Estimate], results: str | None) -> int:
@@ -77,15 +84,15 @@ def tell_default(taken: str, option: str) -> None:
         tell(f"{taken}; {option} . is the tree {top}")
 
 
+def _tell_taken(specs: Collection[str]) -> None:
+    if DEFAULT in specs:
+        tell_default("the kernel is the one of this host's distribution", "--kernel")
+
+
 def kernel_of(spec: str, *, refresh: bool = False) -> Kernel:
     """The kernel, in the cache. QEMU is looked for before anything is downloaded."""
+    _tell_taken([spec])
     ready_qemu(Cache.default(), tell)
-    return _resolved(spec, refresh)
-
-
-def _resolved(spec: str, refresh: bool) -> Kernel:
-    if spec == DEFAULT:
-        tell_default("the kernel is the one of this host's distribution", "--kernel")
     return resolve(spec, Cache.default(), refresh=refresh, tell=tell)
 
 

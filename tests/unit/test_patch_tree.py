@@ -338,6 +338,7 @@ def test_without_a_kernel_the_one_that_is_taken_is_named_inside_a_tree(
     def stop(*_: object, **__: object) -> None:
         raise LabBroken("far enough")
 
+    monkeypatch.setattr("harness.commands.boots.announce", stop)
     monkeypatch.setattr("harness.commands.boots.ready_qemu", stop)
     monkeypatch.setattr("harness.commands.matrix.specs", stop)
     for words, kernels in (

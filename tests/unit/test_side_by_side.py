@@ -65,3 +65,23 @@ def test_a_kernel_that_cannot_be_fetched_ends_the_command(tmp_path: Path, monkey
     monkeypatch.setattr(boots, "resolve", none)
     with pytest.raises(LabBroken, match="no network"):
         boots.bench_and_kernels(str(tmp_path / "results"), 1, ["debian:6.1"])
+
+
+@pytest.mark.parametrize(
+    ("specs", "beside_it"), [(["debian:6.1", "distro"], True), (["debian:6.1", "tree:/linux"], False)]
+)
+def test_what_may_build_stays_in_the_main_thread(
+    tmp_path: Path, specs: list[str], beside_it: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There an interrupt ends the processes of the build, too."""
+    threads = []
+
+    def resolving(spec: str, *_: object, **__: object) -> SimpleNamespace:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return SimpleNamespace(spec=spec)
+
+    monkeypatch.setattr(boots, "announce", lambda *_: None)
+    monkeypatch.setattr(boots, "open_lab", lambda *_, **__: SimpleNamespace())
+    monkeypatch.setattr(boots, "resolve", resolving)
+    _, kernels = boots.bench_and_kernels(str(tmp_path / "results"), 1, specs)
+    assert [kernel.spec for kernel in kernels] == specs and threads == [not beside_it] * 2
