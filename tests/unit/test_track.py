@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness.base.files import write_json
 from harness.cli import main
 from harness.commands import track as command
 from harness.commands.track import budget, exit_code
@@ -241,3 +242,39 @@ def test_the_command_writes_pages_and_accepts_a_change(
     assert "alarm 1 is closed: accepted: meant" in capsys.readouterr().out
     assert main(words) == EXIT_PASS
     assert f"nothing changed since {culprit[:12]}" in capsys.readouterr().out
+
+
+def test_a_full_disk_ends_the_night_and_the_next_call_goes_on(
+    tracked: MadeUpTracker, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    culprit = history.commit("slower", {"block/alpha/slow.c": "effect slower"})
+    head = harmless(history, "a")
+    written = 0
+
+    def full(path: Path, value: object) -> None:
+        nonlocal written
+        written += 1
+        if written > 3:
+            raise LabBroken(f"cannot write {path}: No space left on device", remedy="free some space")
+        write_json(path, value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("harness.track.state.write_json", full)
+        with pytest.raises(LabBroken, match="No space left"):
+            tracked.tracker().night(head)
+    made = dict(tracked.bench.made)
+    tracker, night, (alarm,) = alarms_of(tracked, head)
+    assert (night.number, alarm.culprit) == (2, culprit)
+    # Of the runs before the disk was full only the one whose record could not be written is made again.
+    again = {key: tracked.bench.made[key] for key in made if tracked.bench.made[key] > made[key]}
+    assert len(again) == 1 and len(tracker.folder.track.nights) == 2
+
+
+def test_a_clock_that_jumps_back_changes_neither_the_order_nor_the_choice(
+    tracked: MadeUpTracker, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.track.night.now", lambda: "1970-01-01T00:00:00+00:00")
+    culprit = history.commit("slower", {"block/alpha/slow.c": "effect slower"})
+    tracker, night, (alarm,) = alarms_of(tracked, culprit)
+    assert (night.number, night.last, alarm.culprit) == (2, history.git("rev-parse", f"{culprit}^"), culprit)
+    assert night.seconds >= 0 and tracker.folder.track.last_night("main") == night
