@@ -9,6 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -265,7 +266,13 @@ class Builder:
         return read.exists() and read.stat().st_mtime >= config.stat().st_mtime
 
     def _compiled(self, since: float) -> int:
-        return sum(path.stat().st_mtime >= since for path in self._objects.rglob("*.o"))
+        """Objects that were written since. make removes files and folders meanwhile."""
+        done = 0
+        for folder, _, names in os.walk(self._objects):
+            for path in (Path(folder, name) for name in names if name.endswith(".o")):
+                with suppress(FileNotFoundError):
+                    done += path.stat().st_mtime >= since
+        return done
 
     def _configure(self) -> None:
         self._objects.mkdir(exist_ok=True)

@@ -406,3 +406,29 @@ def test_a_configuration_that_cannot_be_built_here(
     with pytest.raises(Misuse, match=words) as caught:
         build(cache, str(source), tmp_path)
     assert caught.value.remedy and makes(cache) == []
+
+
+def test_objects_are_counted_while_make_removes_files(
+    tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kbuild tries options of the compiler in .tmp_PID, which is gone a moment later, as what this link leads to."""
+    heard, source = tmp_path / "heard", write_source(tmp_path / "linux")
+    made = tmp_path / "bin/make"
+    begins = 'if "bzImage" in words or "vmlinux" in words:\n'
+    lines = f"""    import time
+    (objects / "try.o").symlink_to("gone")
+    (objects / "there.o").write_text("")
+    until = time.monotonic() + 20
+    while not pathlib.Path({str(heard)!r}).exists() and time.monotonic() < until:
+        time.sleep(0.01)
+"""
+    made.write_text(made.read_text().replace(begins, f"{begins}{lines}"))
+    monkeypatch.setattr("lab.kernels.build._EVERY", 0.05)
+    write_fragments(tmp_path / "kconfigs")
+
+    def tell(line: str) -> None:
+        if line == "compiled 1 objects":
+            heard.touch()
+
+    tree.built(tree.read_source(str(source)), cache, tell=tell)
+    assert heard.exists()
