@@ -57,7 +57,7 @@ _FAILURES = (
     re.compile(r"^make\[?[0-9]*\]?: \*\*\* .*", re.MULTILINE),
     re.compile(r"error", re.MULTILINE | re.IGNORECASE),
 )
-_COMPILES = re.compile(rb" -c -o \S+\.o ")
+_COMPILES = re.compile(rb"^.* -c -o \S+\.o .*$", re.MULTILINE)
 # None of these is a property of the source, so the commit must not be skipped for them.
 _HOST_FAILURES = re.compile(
     r"No space left on device|Disk quota exceeded|Cannot allocate memory|virtual memory exhausted|"

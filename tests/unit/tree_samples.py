@@ -24,7 +24,9 @@ objects = pathlib.Path(values["O"])
 with open(objects.parent / "made", "a") as log:
     log.write(" ".join(words) + "\\n")
 if "-n" in words:
-    print("gcc -Wall -c -o block/a.o block/a.c ; echo\\ngcc -c -o block/b.o block/b.c ; echo")
+    for name in "ab":
+        command = f"gcc -Wall -c -o {{name}}.o {{name}}.c"
+        print(f"{{command}} ; printf '%s' 'savedcmd_{{name}}.o := {{command}}' > x")
     sys.exit(2)
 if "allnoconfig" in words:
     (objects / ".config").write_text("")
