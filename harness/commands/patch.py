@@ -248,7 +248,8 @@ def _no_source(spec: str) -> Misuse:
 
 def _title(named: str, source: KernelSource, branch: Branch) -> str:
     """The base as its user names it, and what that was."""
-    return f"{named} ({branch.base[:12] if source.revision else source.title.rpartition(' ')[2]})"
+    content = branch.base[:12] if source.revision else source.title.rpartition(" ")[2]
+    return named if named == content else f"{named} ({content})"
 
 
 def _scenarios(how: _Measuring, text: Sources) -> list[Scenario]:

@@ -203,7 +203,9 @@ def test_the_change_in_a_tree_is_measured_against_its_base_and_ends_with_lines_f
     before = state(tree)
     words = ["patch", "--scenario", "fair-tags", "--no-profile", "--results", str(tmp_path / "results")]
     assert main(words) == EXIT_FAIL
-    lines = capsys.readouterr().out.splitlines()[-8:]
+    out = capsys.readouterr().out
+    assert f"\n{base[:12]} -> {base[:12]} with what is not committed on {base[:12]}\n" in out
+    lines = out.splitlines()[-8:]
     assert lines[0].startswith("Verdict: WORSE  ") and lines[-1] == "Repeat:  blklab patch --scenario fair-tags"
     (figure, was, now, change) = (line[9:] for line in lines[1:5])
     assert figure.endswith(".iops") and (was, now, change) == ("95.50", "81.00", "-15.2%")
