@@ -29,7 +29,7 @@ from lab.packages.apt import BOUND
 
 LOCALVERSION = "-blklab"
 _EVERY = 15.0  # seconds between two lines about a build
-_LONG = 30.0  # seconds after which a build's objects are counted
+_LONG = 100  # compiled objects, after which it is worth to count those that are left
 _NICE, _JOBS = "BLKLAB_NICE", "BLKLAB_JOBS"
 _BOOTED = "booted"
 """In the folder of objects: vmlinux without symbols and debugging information, which a guest boots."""
@@ -255,7 +255,7 @@ class Builder:
     def _line(self, began: float, seconds: float) -> str:
         done = self._compiled(began)
         # Counting takes 5 s of CPU time. Before kbuild has read .config, this make would do so too.
-        if self._expected is None and seconds >= _LONG and self._has_begun():
+        if self._expected is None and done >= _LONG and self._has_begun():
             said = run(self._argv("-n", *self._targets), env=self._environment(), accept=range(256), hint=_REMEDY)
             self._expected = done + len(_COMPILES.findall(said.stdout))
         of = f" of {self._expected:,}" if self._expected else ""
