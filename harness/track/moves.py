@@ -19,12 +19,15 @@ from harness.record.store import RunFolder
 from harness.report.claims import value
 from harness.report.format import figure
 from harness.scenario.model import Status
-from harness.scenario.registry import GUEST, IDLE, OF_ROLES, PER_IO, Basis, Noise, figure_of, held_by
+from harness.scenario.registry import FIGURES, GUEST, IDLE, OF_ROLES, PER_IO, Basis, Noise, figure_of, held_by
 from harness.track.state import Kind, Move, Trend
 from lab.base.record import Outcome
 
-METRICS = tuple(name for name in (*OF_ROLES, *held_by(GUEST)) if name != IDLE)
-"""The share of a busy CPU that is idle is a small remainder, which any change multiplies."""
+METRICS = tuple(
+    name for name in (*OF_ROLES, *held_by(GUEST)) if name != IDLE and FIGURES[name].noise is not Noise.TICKS
+)
+"""The share of a busy CPU that is idle is a small remainder, which any change multiplies, and so does one tick more of
+a counter that has few."""
 BOOTS, BUILDS, _FAILS = "boots", "builds", "fails"
 _MOST = 1e9
 _LOST = {Outcome.NOT_READY, Outcome.HANG, Outcome.OOPS}

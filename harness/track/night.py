@@ -282,7 +282,8 @@ class Tracker(Nights):
         commit, of = self.repository.commit(culprit), alarm.moves
         reach = self.reach(commit.parents[0], culprit)
         merge = len(commit.parents) > 1
-        spared = [move for move in of if move.near and not merge and reach.spares(move.scenario)]
+        figures = [move for move in of if move.kind is Kind.FIGURE and not merge]
+        spared = [move for move in figures if reach.spares(move.scenario)]
         of = tuple(move for move in of if move not in spared)
         calm = _calm(spared, commit.short, "the scenario executes nothing of what it changes") if spared else ""
         if not of:

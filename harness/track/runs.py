@@ -79,10 +79,11 @@ class CommitRuns:
             return error.message
         return ""
 
-    def seen(self, commit: str, scenario: str, *, moved: bool = False) -> Seen:
+    def seen(self, commit: str, scenario: str, *, moved: int = 0) -> Seen:
         """Raises CannotJudge for a commit that does not build, LabBroken where a boot was the lab's fault."""
-        own = in_another_layout(self.scenarios[scenario]) if moved else self.scenarios[scenario]
-        key = f"{commit}{_MOVED}" if moved else commit
+        own, key = self.scenarios[scenario], commit + moved * _MOVED
+        for _ in range(moved):
+            own = in_another_layout(own)
         setting = setting_of(self.bench.lab, own, self.seeds)
         record = self.folder.track.records.get(key, {}).get(scenario)
         if record and record.setting == setting and (known := self.read(record.run)):

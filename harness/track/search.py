@@ -21,8 +21,8 @@ from lab.base.units import Tell
 class Measures(Protocol):
     """What measures commits, each scenario on each once."""
 
-    def seen(self, commit: str, scenario: str, *, moved: bool = False) -> Seen:
-        """``moved``: in another layout of the same code. Raises CannotJudge for a commit that does not build."""
+    def seen(self, commit: str, scenario: str, *, moved: int = 0) -> Seen:
+        """In the layout ``moved`` of the same code. Raises CannotJudge for a commit that does not build."""
 
     def builds(self, commit: str) -> str:
         """Why it does not build, empty where it does."""
@@ -141,6 +141,7 @@ class RangeSearch:
                 yield from self._new(rest, first, last) if rest else ()
 
 
+_LAYOUTS = 3
 VERIFIED_IN = 2
 """Scenarios of an alarm that the checks of its culprit measure; the others moved with them."""
 
@@ -196,11 +197,23 @@ def _differ(measures: Measures, parent: str, culprit: str, move: Move) -> bool:
 
 
 def _layout(measures: Measures, parent: str, culprit: str, move: Move) -> bool:
-    if not move.near:
+    """Whether other layouts of the same code show it: of a figure, whether they leave the commit and its parent further
+    apart than they move either. Where tasks starve, any layout moves a figure by more than the thresholds.
+    """
+    if move.kind is Kind.BUILD:
         return True
-    ends = (measures.seen(sha, move.scenario, moved=True) for sha in (parent, culprit))
-    other = differs(replace(move, scenario=f"{move.scenario}.word"), *ends)
-    return other is not None and other.sign == move.sign
+    if move.kind is not Kind.FIGURE:
+        ends = (measures.seen(sha, move.scenario, moved=1) for sha in (parent, culprit))
+        other = differs(replace(move, scenario=f"{move.scenario}.word"), *ends)
+        return other is not None and other.trend is move.trend
+    before, after = (
+        [measures.seen(sha, move.scenario, moved=moved).reading(move) for moved in range(_LAYOUTS)]
+        for sha in (parent, culprit)
+    )
+    low, high = ([each for each in side if isinstance(each, float)] for side in (before, after)[:: move.sign])
+    if len(low) < _LAYOUTS or len(high) < _LAYOUTS:
+        return False
+    return min(high) - max(low) > max(max(side) - min(side) for side in (low, high))
 
 
 def _reverted(measures: Measures, revert: str | None, head: str, move: Move) -> bool:

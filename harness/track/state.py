@@ -19,15 +19,12 @@ from pathlib import Path
 
 from harness.base.files import held, write_json
 from harness.base.plain import from_plain, to_plain
-from harness.judge.thresholds import LARGE
 from lab.base import reading
 from lab.base.errors import LabBroken, Misuse
 
 SCHEMA = 1
 STATE = "track.json"
 CHECKS = ("parent", "culprit", "another layout", "revert")
-FAR = 2
-"""Times its threshold from which no other layout is asked whether it moves a figure too."""
 
 
 class Kind(StrEnum):
@@ -69,11 +66,6 @@ class Move:
     @property
     def key(self) -> tuple[str, str, str]:
         return self.scenario, str(self.kind), self.name
-
-    @property
-    def near(self) -> bool:
-        """Whether it is so near to its threshold that layout alone may have moved it."""
-        return self.kind is Kind.FIGURE and self.size <= max(LARGE.share, FAR * self.threshold)
 
     @property
     def title(self) -> str:

@@ -71,6 +71,19 @@ def test_what_the_commit_does_not_execute_is_not_its_doing(tracked: MadeUpTracke
     assert "the scenario executes nothing of what it changes" in night.calm[0]
 
 
+def test_a_figure_that_any_layout_moves_accuses_nobody(tracked: MadeUpTracker, history: History) -> None:
+    """Layouts move the slow role by up to 60 %, above the 33 % of its kind; it executes every second commit."""
+    tracked.bench.effects = {**EFFECTS, "chaos": Effect(chaos=1.2)}
+    alarms_of(tracked, history.commit("chaos", {"block/alpha/chaos.c": "effect chaos"}))
+    calm: list[str] = []
+    for number in range(16):
+        head = harmless(history, str(number), "block/alpha" if number % 2 else "drivers")
+        _, night, alarms = alarms_of(tracked, head)
+        assert [alarm.name for alarm in alarms if alarm.verified] == []
+        calm += night.calm
+    assert calm and all("alpha: none.together.slow" in line or "alpha: red.together.slow" in line for line in calm)
+
+
 def test_two_steps_of_one_figure_in_one_night_are_two_culprits(tracked: MadeUpTracker, history: History) -> None:
     first = history.commit("2 % less", {"block/alpha/one.c": "effect slower"})
     harmless(history, "a")

@@ -41,7 +41,10 @@ TAIL = "99.000000"
 
 @dataclass(frozen=True)
 class Effect:
-    """Factors of what the guest measures; ``hangs`` is an arm whose guest hangs."""
+    """Factors of what the guest measures; ``hangs`` is an arm whose guest hangs.
+
+    Any layout moves the slow role by up to half of ``chaos``, as it moves one that starves.
+    """
 
     solo: float = 1.0
     together: float = 1.0
@@ -49,6 +52,7 @@ class Effect:
     requests: float = 1.0
     tail: float = 1.0
     hangs: str = ""
+    chaos: float = 0.0
 
 
 def model(name: str) -> Scenario:
@@ -138,6 +142,7 @@ class MadeUpBench:
         run = self.store.new_run(model, replace(facts(model, cells), kernel=kernel))
         effect = self._effect(lines, name.partition(".")[0])
         layout = int(sha256(f"{digest}{word}".encode()).hexdigest()[:8], 16) / 2**32 - 0.5
+        effect = replace(effect, slow=effect.slow * (1 + effect.chaos * layout))
         for cell in run.missing():
             jitter = 1 + 0.003 * layout + 0.0005 * cell.seed
             outcome = Outcome.HANG if cell.arm == effect.hangs else Outcome.BYE
@@ -152,8 +157,9 @@ class MadeUpBench:
         for path, text in lines.items():
             for line in text if path.startswith(f"block/{name}/") else ():
                 own = self.effects[line.removeprefix("effect ")] if line.startswith("effect ") else Effect()
-                numbers = {what: getattr(total, what) * getattr(own, what) for what in vars(own) if what != "hangs"}
-                total = Effect(**numbers, hangs=own.hangs or total.hangs)
+                factors = [what for what in vars(own) if what not in ("hangs", "chaos")]
+                numbers = {what: getattr(total, what) * getattr(own, what) for what in factors}
+                total = Effect(**numbers, hangs=own.hangs or total.hangs, chaos=own.chaos or total.chaos)
         return total
 
 
