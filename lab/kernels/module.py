@@ -44,6 +44,8 @@ _COMPILER = re.compile(r"\bgcc-([0-9]+)")
 _INFO = re.compile(rb"(?:^|\0)((?:vermagic|depends|alias|softdep)=[^\0]*)")
 _EXPORTED = re.compile(r"^(0x[0-9a-f]+)\t(\w+)\t", re.MULTILINE)
 _BINUTILS = ("ar", "as", "ld", "nm", "objcopy", "objdump", "readelf", "strip")
+_WORDS = ("DEBIAN_KERNEL_NO_CC_VERSION_CHECK=y", "KCFLAGS=-fmacro-prefix-map={work}/=")
+"""Names of files in warnings are those of the package: no folder's name gets into a module."""
 _RUN = 'exec "$BLKLAB_LOADER" --library-path "$BLKLAB_LIBRARIES" --argv0 "$0"'
 
 
@@ -104,7 +106,9 @@ def replaced(
     folders = sorted({_folder(path) for path in modules})
     words = ("rev-parse", *(f"{commit}:{folder}" for folder in folders))
     ids = run(["git", "-C", str(repository), *words]).stdout.decode().split()
-    key = digest_bytes(canonical([headers.kernel.digest, headers.folder.name, headers.note, ids, sorted(modules)]))
+    key = digest_bytes(
+        canonical([headers.kernel.digest, headers.folder.name, headers.note, _WORDS, ids, sorted(modules)])
+    )
 
     def fill(into: Path) -> None:
         work = into / ".work"
@@ -186,9 +190,7 @@ def _built(headers: Headers, work: Path, paths: Sequence[str], title: str) -> It
     words = [
         f"M={folder}",
         f"CC={headers.compiler}",
-        "DEBIAN_KERNEL_NO_CC_VERSION_CHECK=y",
-        # Names of files in warnings, as in the package: no folder's name gets into a module.
-        f"KCFLAGS=-fmacro-prefix-map={work}/=",
+        *(word.format(work=work) for word in _WORDS),
         *(path.name for path in objects),
     ]
     done = run([*make_words(headers.build), *words], env=headers.environment, accept=range(256))
