@@ -27,9 +27,9 @@ ENVIRONMENT = (
     ("BLKLAB_CACHE", "folder of the cache instead of ~/.cache/blklab"),
     ("BLKLAB_QEMU", "a QEMU other than the lab's own: a program, or host"),
     ("BLKLAB_TOOLS", "host: the host's gcc and depmod"),
-    (_JOBS, "boots, and compilers of a kernel, at the same time instead of one per core"),
+    (_JOBS, "boots, and compilers, at the same time instead of one per core"),
     ("BLKLAB_NICE", "niceness of a kernel's build instead of that of blklab"),
-    ("BLKLAB_CONFIG", "the .config that kernels are built with, plus what scenarios need, instead of the lab's"),
+    ("BLKLAB_CONFIG", "a .config for kernels that are built, instead of the lab's"),
 )
 _SETTINGS = {"nice": "BLKLAB_NICE", "config": "BLKLAB_CONFIG"}
 """Options that stand for a variable of the environment."""

@@ -68,13 +68,15 @@ class _Measuring:
 
     @cached_property
     def named(self) -> Sequence[Scenario]:
+        return [load_scenario(name) for name in self.scenario]
+
+    def demand_arms(self) -> None:
         """Raises Misuse for an arm of none of them, or of no scenario at all, before a source is fetched."""
-        named = [load_scenario(name) for name in self.scenario]
+        named = self.named
         known = {arm for scenario in named or every_scenario() for arm in scenario.arms} if self.arms else set()
         if unknown := [arm for arm in self.arms if arm not in known]:
             remedy = f"known: {names(sorted(known))}" if named else "blklab show SCENARIO lists its arms"
             raise Misuse(f"no scenario has an arm {unknown[0]}{nearest(unknown[0], known)}", remedy=remedy)
-        return named
 
     def among(self, change: CodeChange) -> list[Scenario]:
         """Prints how scenarios are chosen; empty where none executes the change."""
@@ -134,6 +136,7 @@ def _outcome(work: Callable[[], Outcome]) -> Outcome:
 
 def _of_mail(base: str | None, how: _Measuring) -> Outcome:
     """The mail on standard input: the commit that has its change where the tree here has one, else applied to HEAD."""
+    how.demand_arms()
     mail, top, tracking = Path("-"), kernel_tree(Path.cwd()), os.environ.get(_TRACKING)
     if base is not None or top is None:
         return _of_series(read_series(mail), [mail.name], base, how)
@@ -146,6 +149,7 @@ def _of_mail(base: str | None, how: _Measuring) -> Outcome:
 
 
 def _of_words(series: Sequence[str], base: str | None, how: _Measuring) -> Outcome:
+    how.demand_arms()
     if not series or (len(series) == 1 and is_range(series[0])):
         return _of_tree(series[0] if series else None, base, how)
     return _of_series(None, series, base, how)

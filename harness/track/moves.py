@@ -19,7 +19,7 @@ from harness.record.store import RunFolder
 from harness.report.claims import value
 from harness.report.format import figure
 from harness.scenario.model import Status
-from harness.scenario.registry import FIGURES, GUEST, IDLE, OF_ROLES, PER_IO, Basis, Noise, figure_of, held_by
+from harness.scenario.registry import FIGURES, GUEST, IDLE, OF_ROLES, Basis, Noise, figure_of, held_by
 from harness.track.state import Kind, Move, Trend
 from lab.base.record import Outcome
 
@@ -145,7 +145,7 @@ def costs(move: Move) -> bool:
     if move.kind is not Kind.FIGURE:
         return False
     role, metric = move.name.split(".", 3)[2:]
-    return metric == PER_IO or figure_of(role, metric).noise is Noise.EXECUTED
+    return figure_of(role, metric).noise in (Noise.CPU, Noise.EXECUTED)
 
 
 def answer(move: Move, seen: Seen, good: Seen, bad: Seen) -> CommitWord:

@@ -235,8 +235,9 @@ def test_a_command_takes_the_values_of_its_options(command: tuple[str, ...]) -> 
     parser.take(load(" ".join(command)))
     options = {action.dest for action in parser._actions} - {"help"}
     further = {*FORMATS} if Parameter.VAR_KEYWORD in kinds else set()
+    settings = options & {"nice", "config"}
     writes = {"force"} if options & {*FORMATS, "mail", "out", "output"} else set()
-    assert options == named | further | writes
+    assert options == named | further | writes | settings, "settings become variables of the environment"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

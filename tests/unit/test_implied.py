@@ -140,9 +140,10 @@ def test_no_shipped_scenario_has_an_implied_claim(folder: str) -> None:
 
 
 def test_every_shipped_scenario_has_claims_and_negative_controls() -> None:
+    """One of a hunt has a planted race in their place."""
     shipped = [
         load_scenario(str(path))
-        for path in (path for path in SCENARIOS.rglob("*.yaml") if path.parent.name != "evidence")
+        for path in (path for path in SCENARIOS.rglob("*.yaml") if path.parent.name not in ("evidence", "hunt"))
     ]
     assert [one.name for one in shipped if not (one.claims and one.controls)] == []
 

@@ -261,6 +261,7 @@ NOT_HERE = {
     **dict.fromkeys(("huge-reads", "mixed-loads", "null-three-users", "parallel-jobs"), "newer than the study"),
     **dict.fromkeys(("md-layouts", "member-reads", "throttle-luns", "write-behind"), "newer than the study"),
     **dict.fromkeys(("poisson-arrivals", "zone-write-cost", "zone-write-plugging"), "newer than the study"),
+    "io-latency": "newer than the study",
     "legacy-fair-tags": "kernels before 5.0",
     "legacy-path": "kernels before 5.0",
     "nr-requests": "queue/async_depth is of 7.2",
