@@ -91,16 +91,20 @@ static uint64_t draw_length(void)
 	return 1 + draw(kind < 5 ? 60 : kind < 7 ? 1000 : 20000);
 }
 
+/* Sorted: the order in which blocks are translated is not that of a guest that was restored. */
 static struct place *place_at(uint64_t address)
 {
-	struct place **place = &buckets[(address * 0x9e3779b97f4a7c15u) >> 50];
+	struct place **place = &buckets[(address * 0x9e3779b97f4a7c15u) >> 50], *new;
 
-	for (; *place; place = &(*place)->next)
-		if ((*place)->address == address)
-			return *place;
-	*place = taken(sizeof(**place));
-	(*place)->address = address;
-	return *place;
+	while (*place && (*place)->address < address)
+		place = &(*place)->next;
+	if (*place && (*place)->address == address)
+		return *place;
+	new = taken(sizeof(*new));
+	new->address = address;
+	new->next = *place;
+	*place = new;
+	return new;
 }
 
 static void end_turn(void)
