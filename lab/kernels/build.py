@@ -31,8 +31,7 @@ LOCALVERSION = "-blklab"
 _EVERY = 15.0  # seconds between two lines about a build
 _LONG = 100  # compiled objects, after which it is worth to count those that are left
 _NICE, _JOBS = "BLKLAB_NICE", "BLKLAB_JOBS"
-_BOOTED = "booted"
-"""In the folder of objects: vmlinux without symbols and debugging information, which a guest boots."""
+_BOOTED = "booted"  # in the folder of objects: vmlinux without symbols, which a guest boots
 _FIXED = {
     "KBUILD_BUILD_TIMESTAMP": "Mon Jan  1 00:00:00 UTC 2024",
     "KBUILD_BUILD_USER": "blklab",

@@ -37,8 +37,7 @@ from lab.packages.store import Pin, unpacked
 from lab.yaml.strict import names
 
 KIND = "headers"
-_OWN = "14"
-"""The major version of the lab's own compiler."""
+_OWN = "14"  # the major version of the lab's own compiler
 _PARTS = re.compile(r"(linux-headers-\S+-common|linux-kbuild-[^\s,]+)")
 _COMPILER = re.compile(r"\bgcc-([0-9]+)")
 _INFO = re.compile(rb"(?:^|\0)((?:vermagic|depends|alias|softdep)=[^\0]*)")
