@@ -62,7 +62,6 @@ def test_one_seed_repeats_warm_and_cold_and_another_one_differs(ground: Ground, 
     ("mutant", "scenario", "changes"),
     [
         pytest.param("race-sleep", "hunt/planted-sleep", 1, marks=building()),
-        pytest.param("race-count", "hunt/planted-count", 1, marks=building()),
         pytest.param("race-list", "hunt/planted-list", 1, marks=building()),
     ],
 )
