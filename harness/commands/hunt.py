@@ -16,6 +16,7 @@ from harness.hunt.reduce import REPEATS, Reducer
 from harness.hunt.search import MIXED, STRATEGIES, Find, Limits, Search, Searched
 from harness.hunt.story import LIMITS, place_of, searched_lines, story_of
 from harness.hunt.trial import Ground, ready
+from harness.scenario.load import ref_of
 from harness.scenario.model import Scenario
 from lab.base import host
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
@@ -114,7 +115,7 @@ def _reported(find: Find, folder: Path, strategy: str, searched: str) -> Path:
         write_atomic(find.trial.folder / _STORY, text.encode())
         write_json(find.trial.folder / "story.json", story.plain())
     kept = KeptSchedule(
-        *(ground.scenario.name, ground.arm.name, ground.job.kernel.spec, str(fault), ground.functions),
+        *(ref_of(ground.scenario), ground.arm.name, ground.job.kernel.spec, str(fault), ground.functions),
         tuple((each.cpu, place_of(ground, each.address), each.nth, each.length, each.passes) for each in changes),
         searched,
     )

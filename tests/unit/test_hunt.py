@@ -14,6 +14,7 @@ from harness.hunt.search import MIXED, schedule_of
 from harness.hunt.story import stacks
 from harness.hunt.trial import Fault, Ground, fault_of
 from harness.limits.entries import load_scenario
+from harness.scenario.load import ref_of
 from lab.base.errors import CannotJudge, InputErrors, LabBroken, Misuse
 from lab.base.record import BootRecord, Outcome
 from lab.schedule import FEW, STALLS, TURNS, Change, Course, Made, Schedule, Stay, drawn, read_course, read_log
@@ -188,3 +189,8 @@ def test_mistakes_of_a_schedule_file_are_told_with_their_place(tmp_path: Path) -
     assert [problem.message.split(":")[0] for problem in caught.value.problems] == ["nth", "at"]
     with pytest.raises(Misuse, match="there is no schedule"):
         read_schedule(tmp_path / "other.yaml")
+
+
+def test_a_find_names_its_scenario_so_that_it_loads_again() -> None:
+    scenario = load_scenario("hunt/planted-list")
+    assert load_scenario(ref_of(scenario)).digest == scenario.digest
