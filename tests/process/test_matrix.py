@@ -23,7 +23,7 @@ def test_every_cell_is_measured_and_reported_once(lab: FakeLab) -> None:
     assert (done.returncode, len(lab.boots())) == (EXIT_PASS, WHOLE), done.stderr
     assert_whole(lab)
     assert "4 cells: 4 PASS; PASS, exit 0" in done.stdout
-    assert re.search(r"^t +PASS +PASS *$", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^t +PASS 1 of 1 +PASS 1 of 1 *$", done.stdout, re.MULTILINE), done.stdout
     assert "4 of 4 cells" in done.stderr
     # What a run says to repeat it names the file, for "u" is no name of a shipped scenario.
     (again,) = {
