@@ -193,7 +193,7 @@ class _Workshop:
         note = objects / "configured"
         digest, _, last = note.read_text().partition(" ") if note.exists() else ("", "", "")
         note.unlink(missing_ok=True)
-        configured = digest == recipe.digest and not any(map(_CONFIGURES.search, checkout.differing(last, tree)))
+        configured = digest == recipe.digest and self._configures_alike(checkout, last, tree)
         how = Builder(checkout.source, objects, log, recipe, self.tell)
         title = self.source.title + (f" with {self.source.mutant}" if self.source.mutant else "")
         output = how.build(title, configured=configured)
@@ -201,6 +201,12 @@ class _Workshop:
         for old in _by_use(self.workspace)[:-_KEPT]:
             shutil.rmtree(old)
         return output
+
+    def _configures_alike(self, checkout: git.Checkout, last: str, tree: str) -> bool:
+        try:
+            return not any(map(_CONFIGURES.search, checkout.differing(last, tree)))
+        except LabBroken:  # What was built last may have been of a clone that is gone.
+            return False
 
     def _build(self, checkout: git.Checkout, tree: str, recipe: Recipe, into: Path) -> None:
         output = self._make(checkout, tree, recipe)

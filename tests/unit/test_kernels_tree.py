@@ -3,6 +3,7 @@
 
 import lzma
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -340,6 +341,19 @@ def test_a_configuration_is_made_again_only_where_it_may_come_out_otherwise(tmp_
     commit(source, "third")
     build(cache, f"{source}@HEAD", tmp_path)
     assert makes(cache)[4:] == ["allnoconfig", "olddefconfig", "modules"] * 2
+
+
+def test_a_clone_that_was_built_and_is_gone_fails_no_other_build(tmp_path: Path, cache: Cache) -> None:
+    """Clones that borrow the objects of one repository share a folder of objects."""
+    source, clone = write_source(tmp_path / "linux"), tmp_path / "clone"
+    commit(source, "first")
+    git(source, "clone", "--quiet", "--shared", ".", str(clone))
+    write_source(clone, "int second;\n")
+    commit(clone, "second")
+    build(cache, f"{clone}@HEAD", tmp_path)
+    shutil.rmtree(clone)
+    build(cache, f"{source}@HEAD", tmp_path)
+    assert makes(cache) == ["allnoconfig", "olddefconfig", "modules"] * 2
 
 
 def test_the_user_says_how_many_compilers_run_and_how_they_give_way(
