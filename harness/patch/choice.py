@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.base.files import read_json
+from harness.patch.series import UNCOMMITTED
 from harness.patch.sources import Executed, Function, PatchText, Touched
 from harness.report.format import plural
 from harness.run.plan import guest_job
@@ -31,7 +32,9 @@ from lab.kernels.mutants import Mutation
 from lab.session import guest_steps
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)*")
-_CHANGED = re.compile(r"^(?:[+-](?![+-])(.*)|@@[^@]*@@(.*))$", re.MULTILINE)
+_CHANGED = re.compile(r"^[+-](?![+-])(.*)$", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z0-9]*_\w+")
+"""Of C: keywords and short variables such as data say nothing of a subject."""
 _SUBJECT = re.compile(r"^(?:Subject|Mutant): *(.*)$", re.MULTILINE)
 _SUBJECTS = 3
 """A subject says in few words what the lines do."""
@@ -251,7 +254,7 @@ def choose(
     never = {each.name for each in scenarios} - {scenario_of(load) for load in coverage.loads}
     of_change = observed.loading({observed.module(file) for _, file in wanted})
     loading = {**loading, **{name: modules for name, modules in of_change.items() if name in never}}
-    relevance = relevances(change.words(), scenarios)
+    relevance = relevances(change.words(), touched, scenarios)
     known_mutants = (each for versions in mutants.values() for each in versions)
     broken = [each for each in known_mutants if PatchText((each.patch.read_text(),)).touched().functions & wanted]
     candidates = [
@@ -319,17 +322,18 @@ def _listed(names: Sequence[str], most: int = _SHOWN) -> str:
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def relevances(change: str, scenarios: Sequence[Scenario]) -> Mapping[str, float]:
-    """For each scenario by name a figure from 0: the words of ``change`` in it."""
+def relevances(change: str, touched: Touched, scenarios: Sequence[Scenario]) -> Mapping[str, float]:
+    """For each scenario by name a figure from 0: the names in the lines of ``change``, and the words of its subjects.
+
+    What is not committed has no subject: then the names of functions and files take its place.
+    """
     texts = {each.name: _counts(each.path.read_text()) for each in scenarios}
     among = Counter(word for words in texts.values() for word in words)
     rarity = {word: log((len(texts) + 1) / count) for word, count in among.items()}
-    asked = _counts(*_changed(change), *_SUBJECT.findall(change) * _SUBJECTS)
+    subjects = [each for each in _SUBJECT.findall(change) if not each.startswith(UNCOMMITTED)]
+    subjects = subjects or [f"{name} {Path(file).stem}" for name, file in touched.functions]
+    asked = _counts(*(" ".join(_NAME.findall(line)) for line in _CHANGED.findall(change)), *subjects * _SUBJECTS)
     return {name: _cosine(asked, words, rarity) for name, words in texts.items()}
-
-
-def _changed(patch: str) -> list[str]:
-    return [line or head for line, head in _CHANGED.findall(patch)]
 
 
 def _counts(*texts: str) -> Counter[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.patch.series import Patch
+from harness.patch.series import UNCOMMITTED, Patch
 from harness.report.format import plural
 from lab.base.digest import digest_bytes
 from lab.base.errors import Misuse
@@ -75,9 +75,9 @@ def change_of(folder: Path, named: str | None, against: str | None = None) -> Wo
         remedy = "name a range, such as HEAD~1..HEAD"
         raise Misuse(f"nothing in {top} differs from {base[:12]}{beyond}", remedy=remedy)
     committed = commit_of(top, "HEAD") != base
-    title = _subject(top, "HEAD") if committed else f"what is not committed on {base[:12]}"
+    title = _subject(top, "HEAD") if committed else f"{UNCOMMITTED} on {base[:12]}"
     if committed and _git(top, "diff", *_FORM, "HEAD"):
-        title += ", and what is not committed"
+        title += f", and {UNCOMMITTED}"
     untracked = tuple(
         name
         for name in _git(top, "ls-files", "--others", "--exclude-standard", "-z").split("\0")

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.base.checkout import EXECUTED
+from harness.commands.boots import every_scenario
 from harness.limits.entries import load_scenario
 from harness.patch.choice import Coverage, ScenarioChoice, choice_lines, choose, load_coverage
+from harness.patch.series import UNCOMMITTED
 from harness.patch.sources import PatchText, Sources, definitions
 from harness.scenario.load import find_scenarios
 from lab.kernels.mutants import catalogue
@@ -277,3 +279,23 @@ def test_the_shipped_list_is_of_known_scenarios_and_knows_the_block_layer() -> N
     every = {load for load in executed.loads if "fair-tags" in load}
     assert executed.by_function["blk_mq_submit_bio"] >= every
     assert "hctx_may_queue" not in executed.by_function
+
+
+EDIT = """\
+--- a/block/blk-mq-tag.c
++++ b/block/blk-mq-tag.c
+@@ -111 +111 @@ static int __blk_mq_get_tag(struct blk_mq_alloc_data *data,
+-            !hctx_may_queue(data->hctx, bt))
++            !hctx_may_queue(data->hctx, bt) && (jiffies & 1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("subject", "first"), [(UNCOMMITTED + " on 401f56f9f732", 1), ("blk-mq: ignore the fair share of tags", 3)]
+)
+def test_a_change_of_the_share_of_tags_concerns_the_scenarios_of_it(subject: str, first: int) -> None:
+    coverage = load_coverage(EXECUTED)
+    assert coverage
+    choice = choose(PatchText((f"Subject: {subject}\n{EDIT}",)), coverage, every_scenario(), catalogue())
+    names = [candidate.scenario.name for candidate in choice.candidates]
+    assert {*names[:first]} & {"null-shared-tags", "fair-tags", "shared-queue"}, names
