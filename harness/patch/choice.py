@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.base.files import read_json
-from harness.patch.series import UNCOMMITTED
-from harness.patch.sources import Executed, Function, PatchText, Touched
+from harness.patch.sources import UNCOMMITTED, Executed, Function, PatchText, Touched
 from harness.report.format import plural
 from harness.run.plan import guest_job
 from harness.scenario.model import Arm, Scenario

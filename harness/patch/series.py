@@ -24,8 +24,6 @@ from lab.kernels.mutants import mutation
 from lab.kernels.tree import KernelSource
 from lab.yaml.strict import names, read_bytes
 
-UNCOMMITTED = "what is not committed"
-"""In place of a subject."""
 _FROM = re.compile(rb"^From \S+ .*[0-9][0-9]:[0-9][0-9]:[0-9][0-9] [0-9]{4}$", re.MULTILINE)
 _DIFF = re.compile(r"^(?:diff --git |--- (?:a/|/dev/null))", re.MULTILINE)
 _NUMBERED = re.compile(r"\[[^\]]*?([0-9]+)/([0-9]+)\]")

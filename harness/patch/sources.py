@@ -9,6 +9,8 @@ from pathlib import Path
 
 from lab.base.process import run
 
+UNCOMMITTED = "what is not committed"
+"""In place of a subject."""
 _FILE = re.compile(r"^(?:---|\+\+\+) (?:[ab]/)?(.*)$")
 _HUNK = re.compile(r"^@@ -([0-9]+)(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@")
 _HEAD_ENDS = re.compile(r"(?:[;}]|\*/)\s*$|^\s*$|^#")

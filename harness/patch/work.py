@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.patch.series import UNCOMMITTED, Patch
+from harness.patch.series import Patch
+from harness.patch.sources import UNCOMMITTED
 from harness.report.format import plural
 from lab.base.digest import digest_bytes
 from lab.base.errors import Misuse

@@ -10,8 +10,7 @@ from harness.base.checkout import EXECUTED
 from harness.commands.boots import every_scenario
 from harness.limits.entries import load_scenario
 from harness.patch.choice import Coverage, ScenarioChoice, choice_lines, choose, load_coverage
-from harness.patch.series import UNCOMMITTED
-from harness.patch.sources import PatchText, Sources, definitions
+from harness.patch.sources import UNCOMMITTED, PatchText, Sources, definitions
 from harness.scenario.load import find_scenarios
 from lab.kernels.mutants import catalogue
 from tests.unit.series_samples import HEADER, SOURCE, patched, small_tree
