@@ -176,11 +176,11 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         if job.inject and number == 0:
             first, after = next(iter(topology.luns)), load.time // 2
             steps.append(Lose(first, after) if job.inject == LOSE_DISK else Inject(job.inject, after))
-        if load.lost or load.events:
-            steps += recipe.meanwhile(topology, load.name, load.lost, load.events)
         run_load = RunLoad(load.name, load.fio, watch_of(topology, load), load.processes)
         events = (*job.trace, *load.trace)
-        steps += [TraceOn(events), run_load, TraceOff(load.name)] if events else [run_load]
+        whole: list[Step] = [TraceOn(events), run_load, TraceOff(load.name)] if events else [run_load]
+        beside = load.lost or load.events
+        steps += recipe.meanwhile(topology, load.name, load.lost, load.events, whole) if beside else whole
     return (*steps, *job.after)
 
 

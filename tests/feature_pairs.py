@@ -215,10 +215,6 @@ def _weighted(option: str) -> Callable[[Draft], None]:
     return apply
 
 
-def _wall(draft: Draft) -> None:
-    draft.update(_WALL)
-
-
 def _lose(draft: Draft) -> None:
     _load(draft)["lost"] = [{"path": "l0", "from": "30ms", "to": "60ms"}]
 
@@ -332,11 +328,15 @@ def features() -> tuple[Feature, ...]:
         Feature("age", "", _add_steps("prepare", _step("write", nrfiles=8, age=True)), ("ext4",)),
         Feature("warm", "", _add_steps("warm", _step("read", direct=False)), ("ext4",)),
         Feature("folios", "", _set(_load, schema.FOLIOS.name, True), ("ext4",)),
+        Feature("events", "of all queues", _add_steps("events", _QUEUES_CHANGE)),
+        Feature("events", "of a device", _add_steps("events", _DEVICE_CHANGES)),
         Feature("try", "", _tried, _ANY_STACK),
-        Feature("wall", "", _wall),
+        Feature("wall", "", lambda draft: draft.update(_WALL)),
     )
 
 
+_QUEUES_CHANGE: Draft = {"at": "30ms", "every": "40ms", "queue": {"scheduler": "mq-deadline", "nr_requests": 32}}
+_DEVICE_CHANGES: Draft = {"at": "30ms", "disk": DEVICE, "write": "queue/read_ahead_kb", "to": "64"}
 _MACHINES = {fields.CPUS.name: 2, fields.COUNTED.name: True, fields.NODES.name: 2}
 
 

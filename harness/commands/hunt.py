@@ -80,8 +80,15 @@ def _folder(results: str | None, scenario: Scenario, kernel: str) -> Path:
 def _grounds(
     scenario: Scenario, kernel: str, arms: Sequence[str], functions: Sequence[str], root: Path
 ) -> Iterator[Ground]:
+    chosen = arms or [*scenario.arms]
+    if not scenario.timing.exact:
+        raise Misuse(f"{scenario.name} is of the wall clock", remedy="hunt takes scenarios whose boots repeat exactly")
+    if alone := [name for name in chosen if not scenario.arms[name].topology.processors.several]:
+        raise Misuse(
+            f"arm {alone[0]} of {scenario.name} has one CPU", remedy="write machine: {cpus: 2} in its topology"
+        )
     booted, lab = kernel_of(kernel), lab_of_host()
-    for name in arms or scenario.arms:
+    for name in chosen:
         folder = root / f"ready-{name}"
         rmtree(folder, ignore_errors=True)
         folder.mkdir()

@@ -27,6 +27,15 @@ class Event:
     write: str = ""
     to: str = ""
 
+    @property
+    def text(self) -> str:
+        """As in ``queue.scheduler=kyber at 20 ms and every 5 ms``."""
+        settings = {f"queue.{key}": value for key, value in self.queue.items()} or {
+            f"{self.disk}/{self.write}": self.to
+        }
+        again = f" and every {show_time(self.every)}" if self.every else ""
+        return f"{' '.join(map('='.join, settings.items()))} at {show_time(self.at)}{again}"
+
     def times(self, end: int) -> range:
         return range(self.at, end, self.every or end)
 

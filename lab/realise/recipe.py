@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The guest's steps for a topology: devices in the guest or of QEMU, settings of queues, and paths that are lost."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lab.guest.steps import Step
-from lab.guest.steps.device import Module, device, sysfs
+from lab.guest.steps.device import LinkStep, Module, device, sysfs
 from lab.guest.steps.load import Meanwhile, Message, PathMark
 from lab.guest.steps.setting import Cgroup, Confirm, PathState, Throttle, Tune
 from lab.kernels.binaries import module_name
@@ -12,6 +12,8 @@ from lab.realise import drivers, inventory, stacks
 from lab.topology.model import SCSI, Driver, Loss, StackKind, Topology
 
 THROTTLE, IOCOST = "throttle/", "iocost/"
+_ALWAYS, _SAYS = "/proc/sys/kernel/ostype", "Linux"
+"""A file of every guest, and what it contains."""
 SCHEDULER_MODULES = {
     "bfq": "bfq",
     "kyber": "kyber-iosched",
@@ -83,9 +85,9 @@ def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, 
 
 
 def meanwhile(
-    topology: Topology, load: str, lost: Sequence[Loss], events: Sequence[tuple[int, Step]]
+    topology: Topology, load: str, lost: Sequence[Loss], events: Sequence[tuple[int, Step]], steps: Iterable[Step]
 ) -> tuple[Step, ...]:
-    """The steps that make each path fail all I/O and give it back while ``load`` runs, and carry out ``events``.
+    """The ``steps`` of ``load``; beside them each path fails all I/O and is given back, and ``events`` are carried out.
 
     A SCSI device goes offline, a port of an NVMe target becomes inaccessible.
     """
@@ -94,7 +96,11 @@ def meanwhile(
     timed += [(time, step) for time, step in events if not isinstance(step, Module)]
     timed += [(loss.start, step) for loss in lost for step in _lose(topology, loss.path)]
     modules = [step for _, step in events if isinstance(step, Module)]
-    return (*modules, Meanwhile(load, tuple(sorted(timed, key=lambda pair: pair[0]))))
+    timed.sort(key=lambda pair: pair[0])
+    # A guest may be late, and what a step records must not change while results are sent: the last one is waited for.
+    done = f"/lab/{load}.done"
+    timed.append((timed[-1][0], LinkStep(_ALWAYS, done)))
+    return (*modules, Meanwhile(load, tuple(timed)), *steps, Confirm(f"events of {load}", done, _SAYS))
 
 
 def _lose(topology: Topology, path: str) -> Iterator[Step]:

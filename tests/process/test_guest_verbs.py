@@ -9,9 +9,9 @@ import pytest
 from harness.figures.read import refused
 from lab.base.record import INVENTORY
 from lab.guest.steps import Step
-from lab.guest.steps.device import Find, LocklessArray, NameBlock
+from lab.guest.steps.device import Find, LinkStep, LocklessArray, NameBlock
 from lab.guest.steps.load import Meanwhile, Message, PathMark, Pause
-from lab.guest.steps.setting import Locate, Members, PathState, Read, RouteInterrupts
+from lab.guest.steps.setting import Confirm, Locate, Members, PathState, Read, RouteInterrupts
 from tests.process.test_guest_runner import Desk, desk
 
 __all__ = ["desk"]
@@ -192,6 +192,19 @@ def test_steps_are_carried_out_meanwhile_and_read_back(desk: Desk) -> None:
     assert (lossy.folder / "dev" / "kmsg").read_text() == "blklab: path sda is lost\n"
     assert f"path[p0]\t{state}\toffline" in (lossy.folder / "out" / "readback").read_text()
     assert "dmsetup message two 0 fail_path /lab/p0" in (lossy.folder / "did").read_text()
+
+
+def test_what_is_late_is_waited_for(desk: Desk) -> None:
+    """What is carried out meanwhile is read back, and results are sent next."""
+    until = 'until [ -L "$DESK/after" ]; do command sleep 0.05; done'
+    late = replace(desk, stubs=f'sleep() {{ [ "${{1%%.*}}" = 0 ] || {until}; command sleep 0.01; }}\n')
+    named, state = path(late)
+    (late.folder / "constant").write_text("Linux\n")
+    done, after = (str(late.folder / name) for name in ("done", "after"))
+    timed = (PathState("path[p0]", str(state), "offline"), LinkStep(str(late.folder / "constant"), done))
+    steps = [named, Meanwhile("solo", tuple((10**9, step) for step in timed)), LinkStep(done, after)]
+    reader = late.run([*steps, Confirm("done", done, "Linux")])
+    assert reader.bye and f"path[p0]\t{state}\toffline".encode() in reader.files["readback"]
 
 
 def test_a_path_that_does_not_go_is_told(desk: Desk) -> None:

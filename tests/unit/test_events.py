@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli import main
 from harness.run.plan import guest_job
 from harness.scenario.load import read_scenario
 from lab.base.errors import InputErrors
-from lab.guest.steps.device import Module
-from lab.guest.steps.load import Meanwhile
+from lab.guest.steps.device import LinkStep, Module
+from lab.guest.steps.load import Meanwhile, RunLoad
+from lab.guest.steps.setting import Confirm
 from lab.session import guest_steps
 
 TEXT = """\
@@ -49,8 +51,34 @@ def test_events_are_steps_at_their_times(tmp_path: Path) -> None:
         "0.000000\ttune\tqueue.nr_requests[d0]\t/lab/d0.sys/queue/nr_requests\t32",
         "0.020000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
         "0.040000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
+        "0.000000\tlink\t/proc/sys/kernel/ostype\t/lab/one.done",
     ]
     assert steps.index(Module("kyber-iosched")) < steps.index(meanwhile)
+
+
+def test_events_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "events.yaml"
+    path.write_text(TEXT)
+    assert main(["show", str(path)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert (
+        "d0; queue.scheduler=kyber at 10 ms and every 40 ms; queue.scheduler=none queue.nr_requests=32 at 30 ms;"
+        in shown
+    )
+    assert "; d0/queue/wbt_lat_usec=0 at 20 ms" in shown
+
+
+def test_late_events_are_waited_for_before_anything_is_sent(tmp_path: Path) -> None:
+    """Many events, or the wall clock: the guest is late, and what it reads back was being sent."""
+    path = tmp_path / "events.yaml"
+    path.write_text(TEXT)
+    scenario = read_scenario(str(path))
+    steps = guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
+    (beside,) = (step for step in steps if isinstance(step, Meanwhile))
+    (load,) = (step for step in steps if isinstance(step, RunLoad))
+    done = steps[steps.index(load) + 1]
+    assert isinstance(done, Confirm)
+    assert beside.timed[-1][1] == LinkStep("/proc/sys/kernel/ostype", done.path)
 
 
 @pytest.mark.parametrize(

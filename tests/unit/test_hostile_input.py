@@ -100,6 +100,8 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("run waiters --seeds ٣", "expected an integer, from 1 to 64, got '٣'"),
         ("run waiters --jobs 0", "expected an integer, 1 or more, got '0'"),
         ("run waiters --arm nope", "has no arm nope"),
+        ("hunt shared-queue --kernel debian:6.1", "arm shared of shared-queue has one CPU"),
+        ("hunt wall/iodrive-numa --kernel debian:6.1", "iodrive-numa is of the wall clock"),
         ("bisect waiters --good debian:6.1 --bad debian:6.12 --figure a.b", "--figure a.b: "),
         ("bisect waiters --good debian:6.1 --bad debian:6.12 --arm nope", "has no arm nope"),
         ("timeline waiters --arm nope", "nope"),

@@ -73,6 +73,7 @@ def test_a_path_goes_offline_and_the_table_takes_it_back(tmp_path: Path) -> None
         "0.500000\tpath/state\tpath[p1]\t/lab/p1.sys/device/state\trunning",
         "0.000000\tpath/mark\tp1\tback",
         "0.000000\tdm/message\ttwo\treinstate_path /lab/p1",
+        "0.000000\tlink\t/proc/sys/kernel/ostype\t/lab/lopsided.done",
     ]
 
 

@@ -172,11 +172,12 @@ def _load(load: Load, cost: LoadCost | None) -> Iterator[str]:
     before = ((_role(step), show_size(int(step.options["size"]))) for step in (*load.prepare, *load.warm))
     steps = "".join(f"; before: {step}, {size}" for step, size in before)
     lost = "".join(f"; {loss.path} fails from {show_time(loss.start)} to {show_time(loss.end)}" for loss in load.lost)
+    events = "".join(f"; {event.text}" for event in load.events)
     times = f"{show_time(load.ramp)} ramp, " * bool(load.ramp) + show_time(load.runtime)
     if cost:
         less = f", {1000 * SHORT:g}ms would be {duration(cost.shorter.seconds)}" if cost.shorter else ""
         times += f"; host <= {duration(cost.seconds)}{less}"
-    text = f"{load.name} ({times}): {roles}{steps}{lost}"
+    text = f"{load.name} ({times}): {roles}{steps}{lost}{events}"
     yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
