@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
+from harness.base.checkout import results_root
 from harness.base.files import write_atomic
 from harness.commands.boots import bench_of, chosen_by, every_scenario, kernel_of, print_dry_run, store_of
 from harness.commands.options import ARMS, CONFIG, DRY_RUN, JOBS, NICE, RESULTS, SEEDS, number, tell, words_of
@@ -26,10 +27,11 @@ from harness.patch.study import Effect, MeasuredSeries, PackagedModules, Study, 
 from harness.patch.work import change_of, is_range, range_of, review_range, write_change
 from harness.profile.differential import Differential
 from harness.profile.report import differential_lines
+from harness.record.index import indexed_runs
 from harness.report.format import duration, plural
 from harness.report.terminal.grid import Compared, print_comparison
 from harness.report.terminal.printing import console_of
-from harness.report.terminal.scenario import Estimate
+from harness.report.terminal.scenario import Estimate, total
 from harness.run.plan import expand
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
@@ -86,6 +88,18 @@ class _Measuring:
         if self.every:
             return every_scenario()
         return [load_scenario(candidate.scenario.name) for candidate in choice.candidates[:most]]
+
+    def sides(self, series: Sequence[Patch]) -> Sequence[int]:
+        """How many patches each kernel beside the base has."""
+        return range(1, len(series) + 1) if self.each else (len(series),)
+
+    def estimates(self, scenarios: Sequence[Scenario], spec: str, series: Sequence[Patch]) -> list[Estimate]:
+        return [
+            Estimate(scenario, kernel, len(expand(scenario, self.seeds, own or None)), own)
+            for scenario in scenarios
+            for own in [tuple(arm for arm in self.arms if arm in scenario.arms)]
+            for kernel in (spec, *(f"{spec}, patches: {number}" for number in self.sides(series)))
+        ]
 
     @property
     def words(self) -> list[str]:
@@ -203,6 +217,10 @@ def _measure(
     sources = Sources(branch.folder, branch.base, commits[-1])
     alone = _alone(package, sources) if package else None
     scenarios = named or (_demanded(how, sources) if alone else _scenarios(how, sources))
+    if not alone:
+        tell(f"builds {_builds(source, cache, 1 + len(how.sides(patches)))}")
+    if estimates := how.estimates(scenarios, spec, patches):
+        tell(total(estimates, indexed_runs(results_root(how.results))))
     bench = bench_of(how.results, how.jobs, folder=FOLDER)
     title = base if alone else _title(base if not package else spec, source, branch)
     study = Study(branch, title, bench, tell, cache, how.seeds, how.arms, alone)
@@ -291,7 +309,6 @@ def _dry_run(how: _Measuring, spec: str, series: Sequence[Patch]) -> int:
 
     Raises CannotJudge for a series that does not apply to a source that is there.
     """
-    sides = range(1, len(series) + 1) if how.each else (len(series),)
     cache = Cache.default()
     source = tree.kept_source(spec, cache)
     if source is None and not spec.startswith(("source:", "mutant:")):
@@ -299,17 +316,9 @@ def _dry_run(how: _Measuring, spec: str, series: Sequence[Patch]) -> int:
     scenarios = _likely(how, source, series)
     if hidden := unseen_change("\n".join(patch.diff for patch in series), scenarios):
         print(f"{NOT_SEEN}: {hidden}")
-    builds = _builds(source, cache, 1 + len(sides))
     print(f"fetch  {'nothing' if source else f'{spec}, of unknown size and time'}")
-    shown = ["unknown" if seconds is None else f"about {duration(seconds)}" for seconds in builds]
-    print(f"build  {plural(len(builds), 'kernel')}, unless they are in the cache: {', '.join(shown)}")
-    estimates = [
-        Estimate(scenario, kernel, len(expand(scenario, how.seeds, own or None)), own)
-        for scenario in scenarios
-        for own in [tuple(arm for arm in how.arms if arm in scenario.arms)]
-        for kernel in (spec, *(f"{spec}, patches: {number}" for number in sides))
-    ]
-    if estimates:
+    print(f"build  {_builds(source, cache, 1 + len(how.sides(series)))}")
+    if estimates := how.estimates(scenarios, spec, series):
         return print_dry_run(estimates, how.results)
     print("boots  unknown: no scenario is chosen yet")
     return EXIT_PASS
@@ -329,11 +338,14 @@ def _likely(how: _Measuring, source: KernelSource | None, series: Sequence[Patch
     return how.named or scenarios
 
 
-def _builds(source: KernelSource | None, cache: Cache, sides: int) -> list[float | None]:
-    """Seconds of each build, as earlier ones in this cache took; None where there is no record."""
+def _builds(source: KernelSource | None, cache: Cache, sides: int) -> str:
+    """How many kernels are built, and the time of each, as earlier builds in this cache took."""
     known = tree.builds(cache)
     first = known.further if source is not None and tree.has_objects(source, cache) else known.first
-    return [first or None, *[known.further or None] * (sides - 1)]
+    times = (
+        f"about {duration(seconds)}" if seconds else "unknown" for seconds in (first, *[known.further] * (sides - 1))
+    )
+    return f"{plural(sides, 'kernel')}, unless they are in the cache: {', '.join(times)}"
 
 
 COMMANDS = {

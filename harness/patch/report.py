@@ -74,22 +74,33 @@ def reply(patches: Sequence[Patch], result: MeasuredSeries, profile: Differentia
 
 
 def commit_lines(result: MeasuredSeries, command: str) -> str:
-    """Eight lines for a commit message: what differs most, on which kernel, and how to repeat it."""
-    moved = [(outcome.scenario, change) for outcome in result.outcomes for change in outcome.moved]
-    scenario, change = min(moved, key=lambda row: not row[1].marked, default=("", None))
-    share = change.share if change else None
+    """Eight lines for a commit message: what the verdict rests on, on which kernel, and how to repeat it."""
+    name, before, after, share = _leading(result)
     kernel = result.series.kernel
     rows = {
         "Verdict": verdict_line(result),
-        "Figure": f"{scenario} {'.'.join(change.figure)}" if change else "none of both kernels differs",
-        "Before": _median(change.before) if change else "-",
-        "After": _median(change.after) if change else "-",
+        "Figure": name,
+        "Before": before,
+        "After": after,
         "Change": "-" if share is None else f"{share:+.1%}",
         "Kernel": f"{kernel.release}, in QEMU, virtual time, where figures repeat exactly",
         "Config": f"{plural(len(kernel.config), 'option')}, sha256 {digest_bytes(canonical(kernel.config))[:12]}",
         "Repeat": command,
     }
     return "".join(f"{name + ':':9}{text}\n" for name, text in rows.items())
+
+
+def _leading(result: MeasuredSeries) -> tuple[str, str, str, float | None]:
+    """The first finding of the verdict's kind, else the figure that differs most: its name, both sides, the change."""
+    for outcome in result.outcomes:
+        for finding in outcome.findings:
+            if finding.effect is result.effect:
+                return f"{outcome.scenario}: {finding.what}", finding.before, finding.after, finding.share
+    moved = [(outcome.scenario, change) for outcome in result.outcomes for change in outcome.moved]
+    if not moved:
+        return "none of both kernels differs", "-", "-", None
+    scenario, change = min(moved, key=lambda row: not row[1].marked)
+    return f"{scenario} {'.'.join(change.figure)}", _median(change.before), _median(change.after), change.share
 
 
 def letter(head: Sequence[str], result: MeasuredSeries, profile: Differential | None, command: str) -> str:

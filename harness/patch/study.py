@@ -57,6 +57,7 @@ class Effect(StrEnum):
 class SeriesFinding:
     """``what`` names a claim, an arm or a load of the scenario, ``before`` and ``after`` its figures or words.
 
+    ``share`` is the change of a figure as a part of ``before``; None for words and several figures.
     ``boot_lost``: a boot fails, hangs or does not come up any more.
     """
 
@@ -65,6 +66,7 @@ class SeriesFinding:
     before: str
     after: str
     boot_lost: bool = False
+    share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,8 @@ def _of_claims(claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[S
     for that, before, after in claims:
         if before.status is not after.status:
             effect = Effect.BETTER if after.status is Status.PASS else Effect.WORSE
-            yield SeriesFinding(effect, that, f"{before.status} {value(before)}", f"{after.status} {value(after)}")
+            was, now = (f"{side.status} {value(side)}" for side in (before, after))
+            yield SeriesFinding(effect, that, was, now, share=_share(before.ensemble, after.ensemble))
 
 
 def _loads(differences: Sequence[Difference]) -> Iterator[SeriesFinding]:
@@ -156,7 +159,12 @@ def _loads(differences: Sequence[Difference]) -> Iterator[SeriesFinding]:
         before, after = (
             _medians(side) for side in zip(*((change.before, change.after) for change in marked), strict=True)
         )
-        yield SeriesFinding(effect, f"{arm}.{load}: IOPS of {names}", before, after)
+        share = marked[0].share if len(marked) == 1 else None
+        yield SeriesFinding(effect, f"{arm}.{load}: IOPS of {names}", before, after, share=share)
+
+
+def _share(before: Ensemble | None, after: Ensemble | None) -> float | None:
+    return after.median / before.median - 1 if before and after and before.median else None
 
 
 def _medians(side: Iterable[Ensemble | None]) -> str:

@@ -276,24 +276,32 @@ class Builder:
     def _configure(self) -> None:
         self._objects.mkdir(exist_ok=True)
         fragment, config, own = self._objects / "lab.config", self._objects / ".config", self._how.own
+        before: Mapping[str, str] = {}
         if own:
             config.write_text(own)
-        self._demand("olddefconfig" if own else "allnoconfig")
-        before, wanted = read_config(config), self._how.wanted
+            self._demand("olddefconfig")
+            before = read_config(config)
+        wanted = self._how.wanted
         lines = kconfig.own_fragment(wanted, before) if own else [option.line for option in wanted]
         lines += [line for fixup in self._how.fixups for line in fixup.options]
         fragment.write_text("".join(f"{line}\n" for line in lines))
-        merge = self._source / "scripts/kconfig/merge_config.sh"
-        if not merge.is_file():
-            raise CannotJudge(f"this source has no {merge.relative_to(self._source)}", remedy="it is too old")
-        argv = ["sh", str(merge), "-m", "-O", str(self._objects), str(config), str(fragment)]
-        run(argv, cwd=self._objects, env=self._environment(), hint=_REMEDY)
-        self._demand("olddefconfig")
+        if own:
+            self._merge(config, fragment)
+            self._demand("olddefconfig")
+        else:
+            self._demand(f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig")
         after = read_config(config)
         if own:
             self._tell(f"your configuration, {kconfig.describe_own(before, after)}")
             wanted = kconfig.needs(wanted, after)
         kconfig.demand_survivors(wanted, after, self._how.release, self._source)
+
+    def _merge(self, config: Path, fragment: Path) -> None:
+        merge = self._source / "scripts/kconfig/merge_config.sh"
+        if not merge.is_file():
+            raise CannotJudge(f"this source has no {merge.relative_to(self._source)}", remedy="it is too old")
+        argv = ["sh", str(merge), "-m", "-O", str(self._objects), str(config), str(fragment)]
+        run(argv, cwd=self._objects, env=self._environment(), hint=_REMEDY)
 
     def _make(self, *targets: str) -> str:
         """The output of a make that failed, empty on success. All output is appended to the log."""
@@ -322,9 +330,9 @@ class Builder:
         carried = {name: value for name, value in os.environ.items() if _CARRIED.fullmatch(name)}
         return {**_CCACHE, **carried, "PATH": f"{os.environ.get('PATH', '')}:{_SBIN}", **_FIXED}
 
-    def _demand(self, target: str) -> None:
-        if failed := self._make(target):
-            raise self._failure(target, failed)
+    def _demand(self, *words: str) -> None:
+        if failed := self._make(*words):
+            raise self._failure(words[-1], failed)
 
     def _failure(self, name: str, said: str) -> CannotJudge:
         kept = self._log.with_suffix(".failed.log")

@@ -23,8 +23,7 @@ _SET = re.compile(r"(CONFIG_[A-Za-z0-9_]+)=(\S.*)")
 _NOT_SET = re.compile(r"# (CONFIG_[A-Za-z0-9_]+) is not set")
 _NAMES = re.compile(r"#: (CONFIG_\w+(?: or CONFIG_\w+)+)")
 _KERNELS = re.compile(r"#: (CONFIG_\w+) ((?:>=|<|[0-9]).*)")
-# One of several, of which each serves.
-_CHOICES = {"CONFIG_HZ_250", "CONFIG_NO_HZ_IDLE"}
+_FIGURES = "figures."
 # A distribution's keys are no part of the source.
 _KEYS = ('CONFIG_SYSTEM_TRUSTED_KEYS=""', 'CONFIG_SYSTEM_REVOCATION_KEYS=""')
 # Abilities of compiler and architecture are not choices of a configuration.
@@ -146,9 +145,9 @@ def lost(wanted: Iterable[WantedOption], config: Mapping[str, str], release: Rel
 def needs(wanted: Iterable[WantedOption], config: Mapping[str, str]) -> tuple[WantedOption, ...]:
     """Those of ``wanted`` that a configuration of the user's own must get, to boot here and to run scenarios.
 
-    A driver may be a module, unless the guest boots by it (base.config). A choice that only decides figures stays.
+    A driver may be a module, unless the guest boots by it (base.config). What only decides figures stays.
     """
-    return tuple(option for option in wanted if option.option not in _CHOICES and _lacks(option, config))
+    return tuple(option for option in wanted if not option.place.startswith(_FIGURES) and _lacks(option, config))
 
 
 def _lacks(option: WantedOption, config: Mapping[str, str]) -> bool:
@@ -218,8 +217,7 @@ def demand_survivors(wanted: Sequence[WantedOption], config: Mapping[str, str], 
         for option in missing
     ]
     raise CannotJudge(
-        f"{len(missing)} options of the lab's configuration did not survive olddefconfig of {release}:\n"
-        + "\n".join(lines),
+        f"{len(missing)} options of the lab's configuration are not in that of {release}:\n" + "\n".join(lines),
         remedy="an option that is known lacks a dependency, one that is not was renamed or is of other kernels: "
         "see kconfigs/README.md",
     )

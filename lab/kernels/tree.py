@@ -40,7 +40,7 @@ _FACTS = "build.json"
 _OBJECTS, _KEPT = "objects-", 3
 """Folders of objects in a workspace: one for each compiler and configuration, of which the last three are kept."""
 _CONFIGURES = re.compile(r"(^|/)Kconfig|^scripts/|^(arch/x86/)?Makefile$")
-"""Files that decide what olddefconfig makes of a configuration."""
+"""Files that decide what the kernel makes of a configuration."""
 _MUTANT_SUFFIX = re.compile(rf"(.*)\+({mutants.NAME_FORM})")
 _MAKEFILE = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION) *= *(.*?)\s*$", re.MULTILINE)
 

@@ -331,7 +331,7 @@ def test_a_configuration_is_made_again_only_where_it_may_come_out_otherwise(tmp_
     write_source(source, "int second;\n")
     commit(source, "second")
     build(cache, f"{source}@HEAD", tmp_path)
-    assert makes(cache) == ["allnoconfig", "olddefconfig", "modules", "modules"]
+    assert makes(cache) == ["allnoconfig", "modules", "modules"]
     write_source(source, "#error broken\n", options=("BLOCK", "BLK_DEV_NULL_BLK", "NEW"))
     commit(source, "a Kconfig, and code that does not build")
     with pytest.raises(CannotJudge, match="error broken"):
@@ -340,7 +340,7 @@ def test_a_configuration_is_made_again_only_where_it_may_come_out_otherwise(tmp_
     write_source(source, "int third;\n")
     commit(source, "third")
     build(cache, f"{source}@HEAD", tmp_path)
-    assert makes(cache)[4:] == ["allnoconfig", "olddefconfig", "modules"] * 2
+    assert makes(cache)[3:] == ["allnoconfig", "modules"] * 2
 
 
 def test_a_clone_that_was_built_and_is_gone_fails_no_other_build(tmp_path: Path, cache: Cache) -> None:
@@ -353,7 +353,7 @@ def test_a_clone_that_was_built_and_is_gone_fails_no_other_build(tmp_path: Path,
     build(cache, f"{clone}@HEAD", tmp_path)
     shutil.rmtree(clone)
     build(cache, f"{source}@HEAD", tmp_path)
-    assert makes(cache) == ["allnoconfig", "olddefconfig", "modules"] * 2
+    assert makes(cache) == ["allnoconfig", "modules"] * 2
 
 
 def test_the_user_says_how_many_compilers_run_and_how_they_give_way(

@@ -22,7 +22,7 @@ from harness.patch.report import commit_lines
 from harness.patch.series import read_series
 from harness.patch.study import MeasuredSeries, Outcomes, SeriesKernel
 from harness.patch.work import change_of, write_change
-from harness.run.plan import Request
+from harness.run.plan import Request, expand
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, LabBroken, Misuse
 from lab.kernels.kconfig import lacking
 from lab.kernels.model import Kernel, Release
@@ -187,6 +187,7 @@ def test_the_change_in_a_tree_is_measured_against_its_base_and_ends_with_lines_f
 ) -> None:
     base = git(tree, "rev-parse", "HEAD")
     rates = {base: [95.0, 96.0]}
+    monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
 
     def built_of(source: KernelSource, *_: object, **__: object) -> Kernel:
         return replace(built(), digest=source.revision)
@@ -203,12 +204,15 @@ def test_the_change_in_a_tree_is_measured_against_its_base_and_ends_with_lines_f
     before = state(tree)
     words = ["patch", "--scenario", "fair-tags", "--no-profile", "--results", str(tmp_path / "results")]
     assert main(words) == EXIT_FAIL
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
+    boots = 2 * len(expand(load_scenario("fair-tags")))
+    assert "blklab: builds 2 kernels, unless they are in the cache: unknown, unknown\n" in err
+    assert f"blklab: 2 cells (scenario x kernel), {boots} boots, at most " in err
     assert f"\n{base[:12]} -> {base[:12]} with what is not committed on {base[:12]}\n" in out
     lines = out.splitlines()[-8:]
     assert lines[0].startswith("Verdict: WORSE  ") and lines[-1] == "Repeat:  blklab patch --scenario fair-tags"
-    (figure, was, now, change) = (line[9:] for line in lines[1:5])
-    assert figure.endswith(".iops") and (was, now, change) == ("95.50", "81.00", "-15.2%")
+    said = [line[9:] for line in lines[2:5]]
+    assert said == ["PASS 0.9550 [0.9500 .. 0.9600]", "FAIL 0.8100 [0.8000 .. 0.8200]", "-15.2%"]
     assert state(tree) == before
 
 

@@ -29,8 +29,8 @@ if "-n" in words:
         print(f"{{command}} ; printf '%s' 'savedcmd_{{name}}.o := {{command}}' > x")
     sys.exit(2)
 if "allnoconfig" in words:
-    (objects / ".config").write_text("")
-if "olddefconfig" in words:
+    shutil.copy(values["KCONFIG_ALLCONFIG"], objects / ".config")
+if {{"allnoconfig", "olddefconfig"}} & {{*words}}:
     known = set(re.findall(r"config (\\w+)", (source / "Kconfig").read_text()))
     text = (objects / ".config").read_text()
     lines = dict(re.findall(r"(CONFIG_\\w+)=(.*)", re.sub(r"# (CONFIG_\\w+) is not set", r"\\1=n", text)))
