@@ -2,6 +2,7 @@
 """The console script. It imports only the standard library before it catches failures."""
 
 import gc
+import io
 import os
 import re
 import signal
@@ -73,6 +74,9 @@ def _open_streams() -> None:
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY), number)
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # In a file or a pipe, results and progress stay in their order.
+        sys.stdout.reconfigure(line_buffering=True)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 """Exit codes: `git bisect run` reads 1 to 127 as a verdict, so nothing but a judged failure may end there."""
 
 import gc
+import os
 import re
 import subprocess
 import sys
@@ -373,6 +374,19 @@ def test_output_that_cannot_be_written_exits_128(words: list[str], unbuffered: s
         for errors in (subprocess.DEVNULL, full):
             done = subprocess.run(command, cwd=CHECKOUT, check=False, env=environment, stdout=full, stderr=errors)
             assert done.returncode == 128
+
+
+def test_results_and_progress_in_one_file_are_in_their_order() -> None:
+    code = "import sys; from harness.cli import main; main(['--version']); print('out'); print('err', file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code + "; print('end')"],
+        cwd=CHECKOUT,
+        check=True,
+        env={name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert done.stdout.endswith(b"\nout\nerr\nend\n")
 
 
 def test_a_closed_pipe_exits_128() -> None:
