@@ -135,12 +135,17 @@ class Checkout:
             stale.unlink()
 
     def tree_of_folder(self, folder: Path) -> str:
-        """The id of the content of ``folder``; of a git work tree less what its .gitignore files leave out.
+        """The id of the content of ``folder``; of a git work tree what git tracks, and what no .gitignore leaves out.
 
         Raises Misuse for an unpacked source in which a kernel was built: its products are no source.
         """
         if is_repository(folder):
             self._run("add", "--all", ".", index="import", work_tree=folder)
+            words = ("git", "-C", str(folder), "ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
+            tracked = run(words, hint=_INSTALL).stdout.split(b"\0")
+            if paths := [path for path in tracked if path and os.path.lexists(os.fsencode(folder) + b"/" + path)]:
+                given = ("add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
+                self._git_command(given, "import", folder, stdin=[b"\0".join(paths)])
             return self._run("write-tree", index="import")
         products = [name for name in _PRODUCTS if (folder / name).exists()]
         if products:

@@ -14,7 +14,7 @@ import pytest
 from lab.base.errors import LabBroken
 from lab.base.units import silent
 from lab.kernels.git import Checkout
-from tests.unit.tree_samples import write_source
+from tests.unit.tree_samples import commit, git, write_source
 
 LIMIT = 3.0
 """Seconds from SIGTERM to the end: the issue's bound."""
@@ -85,3 +85,21 @@ def test_sigterm_takes_effect_while_an_archive_is_read(tmp_path: Path) -> None:
         assert process.wait(timeout=60) == 143
         assert time.monotonic() - began < LIMIT
     assert list((tmp_path / "cache/.fill/sources").iterdir()) == []
+
+
+def test_what_git_tracks_is_source_though_a_gitignore_names_it(tmp_path: Path) -> None:
+    """As in a repository that was made from Debian's source package: its Makefile was said to name no version."""
+    source = write_source(tmp_path / "linux")
+    commit(source, "a source")
+    (source / ".gitignore").write_text("/*\n!/debian/\n")
+    (source / "block/gone.c").write_text("int gone;\n")
+    git(source, "add", "--force", ".gitignore", "block/gone.c")
+    (source / "block/gone.c").unlink()
+    (source / "block/blk.c").write_text("int second;\n")
+    (source / "block/new.o").write_text("ignored")
+    folder = tmp_path / "own"
+    folder.mkdir()
+    own = Checkout(folder)
+    tree = own.tree_of_folder(source)
+    assert own.file(tree, "Makefile") is not None and own.file(tree, "block/blk.c") == "int second;"
+    assert own.file(tree, "block/gone.c") is None and own.file(tree, "block/new.o") is None
