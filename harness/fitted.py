@@ -63,6 +63,11 @@ MODELS = 0.05
 """Share to which device models are checked against their closed forms, and below which no difference is marked.
 Renewed by: make calibrate.
 Miss: a smaller change of the code is not marked. False alarm: what a device model gets wrong is marked."""
+OF_FUNCTION = 0.007
+"""Share by which layout moves the instructions of a function for each I/O: those of all functions together move by up
+to 0.67 % (thresholds.md, "instructions, guest" and "cpu.per_io, CPU busy").
+Renewed by: python -m tools.thresholds, those two rows.
+Miss: a cost of less in one function is not seen. False alarm: a harmless commit is searched in vain."""
 SINGLE = 2.0
 """Factor from which two single values differ: seeds of one kernel were up to 1.5 apart (shared-queue, 6.1, victim of
 one-queue-mq-deadline: 0.94 and 1.39 IOPS).

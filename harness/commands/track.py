@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
+from harness import fitted
 from harness.base.files import writing
 from harness.bisect.repository import Repository, demand_repository
 from harness.commands.boots import bench_of, chosen_by, distinct, kernels_of, specs, store_of
@@ -38,8 +39,6 @@ from lab.kernels.resolve import resolve
 FOLDER, RUNS, CLONE = "track", "runs", "clone.git"
 BUDGET = "3h"
 _UNITS = {"h": 3600, "min": 60, "s": 1}
-_MOVED = 0.007
-"""Share by which layout moves the instructions of a function (docs/results/thresholds.md)."""
 
 
 def budget(text: str) -> float:
@@ -149,7 +148,7 @@ class _Profiler:
         except CannotJudge as error:
             tell(f"no profile of {move.title}: {error.message}")
             return None
-        large = [each for each in both.changes if abs(each.delta) > _MOVED * each.before.instructions]
+        large = [each for each in both.changes if abs(each.delta) > fitted.OF_FUNCTION * each.before.instructions]
         least = abs(large[0].delta) / 10 if large else 0
         names = [each.function.name for each in large if abs(each.delta) >= least]
         return names, differential_lines(both)

@@ -6,7 +6,7 @@ the boot's fingerprint and what counts and attributes the instructions.
 """
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -14,16 +14,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from harness import fitted
 from harness.base.files import read_json, write_json, writing
 from harness.figures.read import figures_of
 from harness.figures.samples import read_samples
+from harness.judge.cells import CellResult
 from harness.profile.attribute import Image, code_of, images_of, nodes_of, read_window
 from harness.profile.model import Code, Context, Function, Head, PathNode, Profile
 from harness.record.judging import results_of
 from harness.record.store import PlannedCell, RunFolder, save_boot
 from harness.run.plan import guest_job
 from harness.scenario.model import Load
-from harness.scenario.registry import PER_IO, Figures, values_of
+from harness.scenario.registry import IDLE, PER_IO, Figures, values_of
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.record import SAMPLES, BootRecord, Outcome
@@ -94,6 +96,15 @@ def _costs(run: RunFolder, seed: int) -> dict[ProfiledCell, float]:
             if value:
                 costs[ProfiledCell(result.arm, load, seed)] = value
     return costs
+
+
+def busy_cell(cells: Iterable[CellResult]) -> ProfiledCell | None:
+    """The first load whose CPU is busy: elsewhere what an I/O executes depends on when it completes."""
+    for cell in cells:
+        for (load, _, _), idle in values_of(cell.figures, IDLE):
+            if idle <= 1 - fitted.BUSY and any(True for _ in values_of(cell.figures, PER_IO, load)):
+                return ProfiledCell(cell.arm, load, cell.seed)
+    return None
 
 
 def recorded_profile(run: RunFolder, cell: ProfiledCell) -> Profile | None:

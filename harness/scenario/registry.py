@@ -364,8 +364,17 @@ FIGURES: Mapping[str, Figure] = {
     )
     for figure in family
 }
+FUNCTION = Figure(
+    "function.NAME",
+    "per I/O, instructions of the function NAME itself, no callee, by a profile",
+    BootFile.PLUGIN,
+    held_by=(),
+    noise=Noise.EXECUTED,
+)
+"""Of a tracker: no boot that a scenario asks for has it."""
 _UNKNOWN = Figure("", "of another version, or of a setting under try:", basis=Basis.TIME, held_by=())
 _OF_LINE = re.compile(r"line\.(\w+)\.(.+)")
+_OF_FUNCTION = re.compile(r"function\.(\w+)")
 
 
 def held_by(holder: str) -> tuple[str, ...]:
@@ -385,6 +394,8 @@ def named(role: str, metric: str) -> tuple[str, Figure]:
         return name, FIGURES[rest]
     if match := _OF_LINE.fullmatch(metric):
         return match[1], FIGURES.get(f"line.NAME.{match[2]}", _UNKNOWN)
+    if match := _OF_FUNCTION.fullmatch(metric):
+        return match[1], FUNCTION
     return "", FIGURES.get(metric, _UNKNOWN)
 
 

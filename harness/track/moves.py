@@ -6,8 +6,8 @@ boot on one side alone.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from harness.bisect.notebook import CommitWord
@@ -19,7 +19,7 @@ from harness.record.store import RunFolder
 from harness.report.claims import value
 from harness.report.format import figure
 from harness.scenario.model import Status
-from harness.scenario.registry import FIGURES, GUEST, IDLE, OF_ROLES, Basis, Noise, figure_of, held_by
+from harness.scenario.registry import FIGURES, FUNCTION, GUEST, IDLE, OF_ROLES, Basis, Noise, figure_of, held_by, named
 from harness.track.state import Kind, Move, Trend
 from lab.base.record import Outcome
 
@@ -37,9 +37,10 @@ _DIRECTED = (Noise.RATE, Noise.CPU, Noise.EXECUTED, Noise.MOVES, Noise.LINES)
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A run as a tracker reads it."""
+    """A run as a tracker reads it. ``profile`` gives figures of its functions, where there are any."""
 
     run: RunFolder
+    profile: Callable[["Seen"], Mapping[ArmFigure, float]] = lambda _: {}
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -48,6 +49,16 @@ class Seen:
     @cached_property
     def cells(self) -> list[CellResult]:
         return results_of(self.run)
+
+    @cached_property
+    def profiled(self) -> list[CellResult]:
+        """The cells of the first seed with the figures of functions."""
+        counts, first = self.profile(self), min((cell.seed for cell in self.cells), default=0)
+        return [
+            replace(cell, figures={each.key: count for each, count in counts.items() if each.arm == cell.arm})
+            for cell in self.cells
+            if cell.seed == first
+        ]
 
     @cached_property
     def boots(self) -> Mapping[str, str]:
@@ -76,18 +87,36 @@ class Seen:
                 status = self.claims.get(move.name, (None, ""))[0]
                 return str(status) if status in JUDGED else None
             case _:
-                named = ArmFigure(*move.name.split(".", 3))
-                ensemble = ensemble_of(self.cells, named.arm, named.key)
+                of = ArmFigure(*move.name.split(".", 3))
+                ensemble = ensemble_of(self.profiled if function_of(move) else self.cells, of.arm, of.key)
                 return ensemble.median if ensemble else None
 
 
+def function_of(move: Move) -> str:
+    """The function whose count it is; empty for all other moves."""
+    if move.kind is not Kind.FIGURE:
+        return ""
+    name, row = named(*move.name.split(".", 3)[2:])
+    return name if row is FUNCTION else ""
+
+
 @lru_cache(maxsize=1024)
-def moves(before: Seen, after: Seen) -> tuple[Move, ...]:
-    """What changed, lost boots first, then claims, then figures by how far they are above their thresholds."""
+def moves(before: Seen, after: Seen, functions: tuple[str, ...] = ()) -> tuple[Move, ...]:
+    """What changed, lost boots first, then claims, then figures by how far they are above their thresholds.
+
+    Last are the counts of ``functions``, for which both are profiled.
+    """
     precision = precision_of(before.run, after.run)
-    figures = [change for change in compare_cells(before.cells, after.cells, METRICS, precision) if change.marked]
-    figures.sort(key=lambda change: -change.size / (change.threshold or 1))
+    figures = _marked(compare_cells(before.cells, after.cells, METRICS, precision))
+    if functions:
+        metrics = [FUNCTION.name.replace("NAME", name) for name in functions]
+        figures += _marked(compare_cells(before.profiled, after.profiled, metrics, precision))
     return (*_boots(before, after), *_claims(before, after), *(_figure(before, change) for change in figures))
+
+
+def _marked(changes: Iterable[Difference]) -> list[Difference]:
+    marked = (change for change in changes if change.marked)
+    return sorted(marked, key=lambda change: -change.size / (change.threshold or 1))
 
 
 def _boots(before: Seen, after: Seen) -> Iterator[Move]:
@@ -168,4 +197,7 @@ def word_before(move: Move) -> str:
 
 def differs(move: Move, before: Seen, after: Seen) -> Move | None:
     """The move between two other runs, None where they do not differ in it."""
-    return next((other for other in moves(before, after) if other.key == move.key), None)
+    function = function_of(move)
+    return next(
+        (other for other in moves(before, after, (function,) if function else ()) if other.key == move.key), None
+    )

@@ -140,7 +140,7 @@ class Nights:
         for name, each in work.seen.items():
             path = f"{each.run.path.parent.name}/{each.run.path.name}"
             track = track.with_base(self.line, name, Base(work.tip, path, night.number))
-        self.folder.save(track)
+        self.folder.save(track.pruned())
 
 
 _BLOCK = ("block", "blk", "bio", "elevator", "io_uring")
@@ -244,11 +244,12 @@ class Tracker(Nights):
         except CannotJudge as error:
             notes.append(f"{name} cannot be compared with {base.commit[:12]}: {error.message}")
             return
-        changes = moves(before, seen)
+        functions = tuple(self.reach(good, tip).functions.get(name, ()))
+        changes = moves(before, seen, functions)
         if changes and not self.repository.contains(tip, good):
             good = self.repository.merge_base(good, tip)
             fork = self.runs.seen(good, name) if good else before
-            kept = moves(fork, seen)
+            kept = moves(fork, seen, functions)
             lost = [move for move in changes if move.key not in {other.key for other in kept}]
             if lost:
                 many = plural(len(lost), "figure")

@@ -3,17 +3,23 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
 from harness.bisect.notebook import setting_of
+from harness.judge.difference import ArmFigure
+from harness.profile.cells import busy_cell, profile_of
+from harness.profile.differential import source_costs
+from harness.profile.model import Context
 from harness.record.judging import Altered
 from harness.record.store import load_run
 from harness.run.bench import Bench
 from harness.run.plan import Request, run_command
 from harness.scenario.load import in_another_layout, ref_of
 from harness.scenario.model import Scenario
+from harness.scenario.registry import FUNCTION, GUEST
 from harness.track.moves import Seen
 from harness.track.state import Folder, Record, short
 from lab.base.errors import CannotJudge, LabBroken, Misuse
@@ -56,17 +62,14 @@ class CommitRuns:
         )
         began = monotonic()
         try:
-            kernel = self._kernels[commit] = tree.built(source, self.bench.lab.cache, tell=self._told)
+            kernel = self._kernels[commit] = tree.built(source, self.bench.lab.cache, tell=self.tell)
         except CannotJudge as error:
             said = error.message.removeprefix(f"{source.title} ")
             self.folder.save(track.without_build(commit, said))
             raise CannotJudge(said) from error
+        self.built += kernel.fresh
         self.tell(f"{commit[:12]}: {kernel.release}, {monotonic() - began:.0f} s")
         return kernel
-
-    def _told(self, text: str) -> None:
-        self.built += text.startswith("built ")
-        self.tell(text)
 
     def holds(self, commit: str, kernel: Kernel) -> None:
         """Take ``kernel`` for a version of a package, which is not built."""
@@ -86,7 +89,7 @@ class CommitRuns:
             own = in_another_layout(own)
         setting = setting_of(self.bench.lab, own, self.seeds)
         record = self.folder.track.records.get(key, {}).get(scenario)
-        if record and record.setting == setting and (known := self.read(record.run)):
+        if record and record.setting == setting and (known := self.read(record.run, commit)):
             return known
         kernel = self.kernel(commit)
         self.tell(f"{short(commit)}: {own.name}")
@@ -98,13 +101,34 @@ class CommitRuns:
         self.booted += run.made
         self.commits.add(commit)
         self.folder.save(self.folder.track.with_record(key, scenario, Record(run.path, setting)))
-        return self._seen.setdefault(run.path, Seen(run.folder))
+        return self._seen.setdefault(run.path, Seen(run.folder, partial(self._functions, commit)))
 
-    def read(self, path: str) -> Seen | None:
-        """A stored run; None where it is gone or damaged."""
+    def _functions(self, commit: str, seen: Seen) -> Mapping[ArmFigure, float]:
+        """What each function of the kernel executes for each I/O in the first load whose CPU is busy; none without."""
+        cell = busy_cell(seen.cells)
+        if cell is None:
+            return {}
+        phases: list[str] = []
+        self.tell(f"{short(commit)}: {seen.run.facts.scenario} {cell.arm}, profiled")
+        try:
+            profile = profile_of(self.bench.lab, seen.run, cell, self.kernel(commit), phase_seen=phases.append)
+        except CannotJudge as error:
+            self.tell(f"no profile: {error.message}")
+            return {}
+        self.booted += bool(phases)
+        counts = dict[ArmFigure, float]()
+        for function, cost in source_costs(profile).items():
+            if function.context is not Context.USER:
+                key = ArmFigure(cell.arm, cell.load, GUEST, FUNCTION.name.replace("NAME", function.name))
+                counts[key] = counts.get(key, 0.0) + float(cost.instructions)
+        return counts
+
+    def read(self, path: str, commit: str = "") -> Seen | None:
+        """A stored run; None where it is gone or damaged. Functions are known where it is told of which ``commit``."""
         if path not in self._seen:
             with suppress(Misuse, Altered):
                 seen = Seen(load_run(self.bench.store.root / path))
+                seen = replace(seen, profile=partial(self._functions, commit)) if commit else seen
                 _ = seen.cells
                 self._seen[path] = seen
         return self._seen.get(path)

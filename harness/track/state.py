@@ -24,6 +24,8 @@ from lab.base.errors import LabBroken, Misuse
 
 SCHEMA = 1
 STATE = "track.json"
+_NIGHTS = 366
+"""As many are kept, and as many commits that do not build."""
 CHECKS = ("parent", "culprit", "another layout", "revert")
 
 
@@ -198,6 +200,18 @@ class Track:
 
     def of_night(self, night: Night) -> tuple[Alarm, ...]:
         return tuple(alarm for alarm in self.alarms if alarm.night == night.number)
+
+    def pruned(self) -> "Track":
+        """Without what no later night and no page needs: old nights with their alarms, and records of commits that are
+        no head, base, culprit or parent of a culprit.
+        """
+        nights = self.nights[-_NIGHTS:]
+        alarms = tuple(each for each in self.alarms if each.night >= nights[0].number or each in self.open)
+        commits = {base.commit for bases in self.bases.values() for base in bases.values()}
+        commits |= {night.head for night in nights} | {sha for each in alarms for sha in (each.culprit, each.parent)}
+        records = {sha: of for sha, of in self.records.items() if sha in commits}
+        unbuilt = dict([*self.unbuilt.items()][-_NIGHTS:])
+        return replace(self, records=records, unbuilt=unbuilt, nights=nights, alarms=alarms)
 
     def with_night(self, night: Night) -> "Track":
         kept = tuple(each for each in self.nights if each.number != night.number)

@@ -133,6 +133,7 @@ class Kernel:
     decompression under emulation), None where the image has none. ``digest`` identifies image and
     modules together: sha256 in hex. ``mutant`` names the patch that breaks it on purpose. ``build``
     identifies the recipe of a kernel that was built here (options, fixups, compiler), empty for any other.
+    ``fresh``: it was built now, and not in the cache.
     """
 
     spec: str
@@ -146,6 +147,7 @@ class Kernel:
     digest: str
     mutant: str = ""
     build: str = ""
+    fresh: bool = field(default=False, compare=False)
 
     def has(self, option: str) -> bool:
         """Whether ``CONFIG_<option>`` is built in or a module."""

@@ -153,9 +153,12 @@ class _Workshop:
     def kernel(self) -> Kernel:
         checkout, tree, mutation, patched, recipe = self._content()
         key = digest_bytes(canonical([patched, recipe.digest]))
-        entry = self.cache.entry(store.KIND, key, lambda into: self._build(checkout, patched, recipe, into))
+        made: list[Output] = []
+        entry = self.cache.entry(
+            store.KIND, key, lambda into: made.append(self._build(checkout, patched, recipe, into))
+        )
         kernel = store.load(entry, self.source.spec, self._origin(tree, mutation), mutant=self.source.mutant)
-        return replace(kernel, build=recipe.digest)
+        return replace(kernel, build=recipe.digest, fresh=bool(made))
 
     def objects(self) -> Path:
         checkout, _, _, patched, recipe = self._content()
@@ -208,7 +211,7 @@ class _Workshop:
         except LabBroken:  # What was built last may have been of a clone that is gone.
             return False
 
-    def _build(self, checkout: git.Checkout, tree: str, recipe: Recipe, into: Path) -> None:
+    def _build(self, checkout: git.Checkout, tree: str, recipe: Recipe, into: Path) -> Output:
         output = self._make(checkout, tree, recipe)
         kernel = local.built_tree(output.objects, output.image)
         store.keep(kernel, into)
@@ -225,6 +228,7 @@ class _Workshop:
         }
         (into / _FACTS).write_text(json.dumps(facts, indent=2) + "\n")
         self.tell(f"built {kernel.release} in {output.seconds:.0f} s")
+        return output
 
     def _origin(self, tree: str, mutation: Mutation | None) -> str:
         parts = [self.source.title]

@@ -18,7 +18,7 @@ from harness.commands.compare import _comparison
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import margin_of
 from harness.judge.difference import Difference, Precision, Significance, compare_cells
-from harness.judge.thresholds import DATA, LARGE, NullEvidence, claim_layouts, null_evidence, null_pairs
+from harness.judge.thresholds import DATA, LARGE, NullEvidence, claim_layouts, kind, null_evidence, null_pairs
 from harness.judge.verdict import judge, verdict_document
 from harness.patch.study import Effect, outcomes
 from harness.record.index import pairs, side
@@ -27,6 +27,7 @@ from harness.report.claims import claim_text
 from harness.report.terminal.grid import Compared, print_comparison
 from harness.scenario.load import LAYOUT_WORD
 from harness.scenario.model import Bound, Scenario, Status
+from harness.scenario.registry import GUEST
 from harness.scenario.timing import Clock
 from lab.kernels.mutants import catalogue
 from lab.topology.model import Processors
@@ -175,7 +176,11 @@ def test_the_stored_data_are_those_of_the_command() -> None:
         name: shipped[name].measurement_digest for name in stored["claims"]
     }
     assert {"cpu.per_io, CPU busy", "rate, one role", "rate, several roles", "counter, one role"} <= found.keys()
-    assert null_evidence() == {name: one.usable() for name, one in found.items()}
+    of_function = kind(("l", GUEST, "function.submit_bio"), {})
+    assert null_evidence()[of_function].single == fitted.OF_FUNCTION
+    assert {name: one for name, one in null_evidence().items() if name != of_function} == {
+        name: one.usable() for name, one in found.items()
+    }
     assert null_evidence(DATA.with_name("none.json")) == {} == claim_layouts(DATA.with_name("none.json"))
 
 

@@ -60,6 +60,46 @@ def test_a_regression_is_named_with_its_parent_and_all_checks(tracked: MadeUpTra
     assert exit_code(tracker.folder.track, night) == EXIT_PASS
 
 
+def test_one_per_cent_more_in_one_function_is_an_alarm_with_its_name(tracked: MadeUpTracker, history: History) -> None:
+    """1,000 instructions become 1,010: 1.0 % +- 0.1 % by layout, above 0.7 %. No other figure shows them."""
+    tracked.bench.effects = {**EFFECTS, "one more": Effect(function=1.01), "less": Effect(function=1.003)}
+    parent = harmless(history, "a")
+    culprit = history.commit("one more", {"block/alpha/more.c": "effect one more"})
+    _, _, (alarm,) = alarms_of(tracked, harmless(history, "b", "block/beta"))
+    assert (alarm.culprit, alarm.parent, alarm.trend, alarm.verified) == (culprit, parent, Trend.WORSE, True)
+    (move,) = alarm.moves
+    assert move.name == "none.solo.guest.function.alpha_fn" and move.share == pytest.approx(0.01, abs=0.001)
+    # A scenario that executes nothing of what changed is not profiled: a boot for each would cost as much as measuring.
+    assert {name for _, name in tracked.bench.profiled} == {"alpha", "beta", "alpha.word", "alpha.word.word"}
+    history.commit("less", {"block/alpha/less.c": "effect less"})
+    assert alarms_of(tracked, harmless(history, "c"))[2] == (), "0.3 % is what layout moves"
+
+
+def test_builds_are_counted_by_what_the_kernel_says_of_itself(tracked: MadeUpTracker, history: History) -> None:
+    head = harmless(history, "a")
+    assert alarms_of(tracked, head)[1].builds == 1
+    history.commit("comment", {"block/alpha/a.c": "layout a", "block/alpha/b.c": "words"})
+    assert alarms_of(tracked, history.git("rev-parse", "HEAD"))[1].builds == 0, "the same kernel is in the cache"
+
+
+def test_the_state_keeps_what_later_nights_need(tracked: MadeUpTracker, history: History) -> None:
+    """Of a night of ten commits only the head, the culprit and its parent: a search measured others between them."""
+    first = history.git("rev-parse", "HEAD")
+    for name in "abcd":
+        parent = harmless(history, name)
+    culprit = history.commit("block: starve", {"block/alpha/starve.c": "effect starves"})
+    for name in "efghi":
+        head = harmless(history, name)
+    tracker, _, (alarm,) = alarms_of(tracked, head)
+    assert len({commit for commit, _ in tracked.bench.made}) > 4
+    assert tracker.folder.track.records.keys() == {first, parent, culprit, head}
+    many = tuple(replace(tracker.folder.track.nights[0], number=number) for number in range(1, 1001))
+    old = replace(alarm, number=9, night=2, closed="undone by another")
+    track = replace(tracker.folder.track, nights=many, alarms=(replace(alarm, night=2), old)).pruned()
+    assert [night.number for night in track.nights] == [*range(635, 1001)]
+    assert [each.number for each in track.alarms] == [alarm.number], "an alarm that is open stays"
+
+
 def test_what_the_commit_does_not_execute_is_not_its_doing(tracked: MadeUpTracker, history: History) -> None:
     """A figure that moves with a commit to another driver moved with the layout of the kernel."""
     history.commit("beta moves alpha", {"block/beta/1.c": "effect slower"})

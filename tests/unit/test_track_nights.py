@@ -15,7 +15,7 @@ from tests.unit.track_samples import SCENARIOS, Effect, History, MadeUpTracker, 
 
 EFFECTS = {
     "ratio": Effect(together=0.5),
-    "one-per-cent": Effect(solo=0.99),
+    "one-per-cent": Effect(function=1.01),
     "merges-lost": Effect(requests=4.0),
     "lock": Effect(together=0.97),
     "tail": Effect(tail=10.0),
@@ -30,7 +30,7 @@ EFFECTS = {
 }
 FIGURES = {
     "ratio": "the share is kept",
-    "one-per-cent": "together.fast.iops",
+    "one-per-cent": "none.solo.guest.function.beta_fn",
     "merges-lost": "disk.reads",
     "lock": "together.fast.iops",
     "tail": "clat.p99",

@@ -18,8 +18,10 @@ from typing import Any, cast
 
 from harness.bisect.repository import Repository
 from harness.patch.sources import Touched
+from harness.profile.cells import ProfiledCell
+from harness.profile.model import Profile
 from harness.record.judging import Run, judge_run
-from harness.record.store import KernelFacts, Store, planned, save_boot
+from harness.record.store import KernelFacts, RunFolder, Store, planned, save_boot
 from harness.run.bench import Bench
 from harness.run.plan import Request
 from harness.scenario.model import Scenario
@@ -32,6 +34,7 @@ from lab.base.record import Outcome
 from lab.kernels.model import Kernel, Release
 from lab.kernels.tree import KernelSource
 from tests.unit.analysis_samples import claim, control, scenario
+from tests.unit.profile_samples import profile
 from tests.unit.store_samples import counters, facts, fio_result, record, sampled
 
 SOLO, TOGETHER, SLOW, REQUESTS = 8000.0, 7800.0, 80.0, 100_000
@@ -41,7 +44,8 @@ TAIL = "99.000000"
 
 @dataclass(frozen=True)
 class Effect:
-    """Factors of what the guest measures; ``hangs`` is an arm whose guest hangs.
+    """Factors of what the guest measures; ``function``: of what one function executes, which no other figure shows.
+    ``hangs`` is an arm whose guest hangs.
 
     Any layout moves the slow role by up to half of ``chaos``, as it moves one that starves.
     """
@@ -51,6 +55,7 @@ class Effect:
     slow: float = 1.0
     requests: float = 1.0
     tail: float = 1.0
+    function: float = 1.0
     hangs: str = ""
     chaos: float = 0.0
 
@@ -100,6 +105,7 @@ class MadeUpBench:
     effects: Mapping[str, Effect]
     made: Counter[tuple[str, str]] = field(default_factory=Counter)
     built_commits: list[str] = field(default_factory=list)
+    profiled: list[tuple[str, str]] = field(default_factory=list)
     dies: int = -1
     turns: Any = None
     cluster: Any = None
@@ -113,13 +119,12 @@ class MadeUpBench:
             raise CannotJudge(f"{source.title} does not build: block/a.c:1: error")
         code = sorted(line for line in said if line.partition(" ")[0] in ("effect", "layout"))
         digest = sha256("\n".join(code).encode()).hexdigest()
-        if digest not in self._kernels:
-            self.built_commits.append(source.revision)
-            tell("built 6.12.7 in 1 s")
+        fresh = digest not in self._kernels
+        self.built_commits += [source.revision] if fresh else []
         self._kernels[digest] = lines, source.revision
         version, folder = Release.parse("6.12.7"), Path("/kernel")
         made = Kernel(source.spec, "6.12.7", version, "", folder / "bzImage", None, folder, {}, digest)
-        return replace(made, build="recipe")
+        return replace(made, build="recipe", fresh=fresh)
 
     def _lines(self, source: KernelSource) -> Mapping[str, list[str]]:
         command = ["git", "-C", str(source.path), "grep", "-e", ".", source.revision, "--"]
@@ -141,7 +146,7 @@ class MadeUpBench:
         kernel = KernelFacts.of(request.kernel)
         run = self.store.new_run(model, replace(facts(model, cells), kernel=kernel))
         effect = self._effect(lines, name.partition(".")[0])
-        layout = int(sha256(f"{digest}{word}".encode()).hexdigest()[:8], 16) / 2**32 - 0.5
+        layout = self._layout(request.kernel, word)
         effect = replace(effect, slow=effect.slow * (1 + effect.chaos * layout))
         for cell in run.missing():
             jitter = 1 + 0.003 * layout + 0.0005 * cell.seed
@@ -151,6 +156,21 @@ class MadeUpBench:
         verdict = judge_run(run)
         run.finish(verdict, elapsed=1.0)
         return Run(run, verdict, 1.0)
+
+    def profile_of(self, _: object, run: RunFolder, __: object, kernel: Kernel, *, phase_seen: object) -> Profile:
+        """One function of 1,000 instructions, which layout moves by 0.05 %, and what it calls."""
+        name, _, word = run.facts.scenario.partition(".")
+        self.profiled.append((self._kernels[kernel.digest][1], run.facts.scenario))
+        cost = (
+            1000
+            * self._effect(self._kernels[kernel.digest][0], name).function
+            * (1 + 0.001 * self._layout(kernel, word))
+        )
+        return profile(f"kernel;{name}_fn 100 {round(100 * cost)}\nkernel;{name}_fn;called 100 5000")
+
+    def _layout(self, kernel: Kernel, word: str) -> float:
+        """From -0.5 to 0.5."""
+        return int(sha256(f"{kernel.digest}{word}".encode()).hexdigest()[:8], 16) / 2**32 - 0.5
 
     def _effect(self, lines: Mapping[str, list[str]], name: str) -> Effect:
         total = Effect()
@@ -224,4 +244,6 @@ def made_up(tmp_path: Path, history: History, effects: Mapping[str, Effect]) -> 
 def patched_lab(monkeypatch: Any, tracked: MadeUpTracker) -> None:
     monkeypatch.setattr("harness.track.runs.tree.built", tracked.bench.built)
     monkeypatch.setattr("harness.track.runs.setting_of", lambda *_: "setting")
+    monkeypatch.setattr("harness.track.runs.busy_cell", lambda _: ProfiledCell("none", "solo"))
+    monkeypatch.setattr("harness.track.runs.profile_of", tracked.bench.profile_of)
     monkeypatch.setattr("os.fsync", lambda _: None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab track`` over two nights of linux-source-6.12: three regressions, of which one is undone, and nine others.
+"""``blklab track`` over the first two of six nights of linux-source-6.12: 20 commits, of which four change a figure.
 
 The first night with changes is killed once its search has begun.
 """
@@ -16,12 +16,13 @@ from harness.track.state import Folder, Night
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_FAIL, EXIT_PASS
 from tests.vm.marks import building
-from tests.vm.track_history import NIGHTS, SCENARIOS, Written, write
+from tests.vm.track_history import NIGHTS, SCENARIOS, Written, unlike, write
 
 pytestmark = building()
 CHECKOUT = Path(__file__).parents[2]
 SEARCHING = "suspects left"
 DEADLINE = 3600
+TRIED = 2
 
 
 @pytest.fixture(scope="module")
@@ -52,23 +53,16 @@ def test_two_nights_name_the_commits_after_a_kill(history: Written, tmp_path: Pa
     process.kill()
     process.wait()
     assert not state(results).track.nights[-1].ended
-    for head in history.heads:
+    for head in history.heads[:TRIED]:
         assert start(history, head, results, log).wait(DEADLINE) == EXIT_FAIL
     track = state(results).track
     commits = {
         sha: change
-        for night, of in zip(history.commits, NIGHTS, strict=True)
+        for night, of in zip(history.commits[:TRIED], NIGHTS, strict=False)
         for sha, change in zip(night, of, strict=True)
     }
     wanted = {sha: change.wanted for sha, change in commits.items() if change.wanted}
     assert {alarm.culprit for alarm in track.alarms} == wanted.keys()
-    for alarm in track.alarms:
-        expected = wanted[alarm.culprit]
-        assert (alarm.verified, alarm.trend) == (True, expected.trend)
-        assert any(move.scenario == expected.scenario and move.name.endswith(expected.moves) for move in alarm.moves)
-    first, undone = (
-        next(a for a in track.alarms if a.culprit == sha) for sha in (history.commits[0][1], history.heads[1])
-    )
-    assert undone.undoes == first.number and first.closed
+    assert [said for alarm in track.alarms if (said := unlike(alarm, wanted[alarm.culprit]))] == []
     nights: tuple[Night, ...] = track.nights
-    assert [night.commits for night in nights] == [0, 6, 7]
+    assert [night.commits for night in nights] == [0, 10, 10]

@@ -3,15 +3,16 @@
 
 45 are harmless, ten regressions of different kinds, three improvements, two undo an earlier regression.
 
-python -m tests.vm.track_history FOLDER     writes it, and prints the head of each night
+python -m tests.vm.track_history FOLDER [RESULTS]    writes it, and prints the head of each night, and what
+                                                     `blklab track --results RESULTS` reported
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.track.state import Trend
+from harness.track.state import Alarm, Folder, Track, Trend
 from lab.base.cache import Cache
 from lab.base.units import silent
 from lab.kernels.mutants import MUTANTS
@@ -362,6 +363,40 @@ def _apply(git: Git, change: Change) -> None:
         git.put(path, before.replace(old, new) if old else before + new)
 
 
+def unlike(alarm: Alarm, wanted: Wanted) -> str:
+    """What an alarm says instead of what it must say; empty where it says that."""
+    if not alarm.verified or alarm.trend is not wanted.trend:
+        return f"{alarm.trend}, {alarm.confidence}"
+    named = [each for each in alarm.moves if each.scenario == wanted.scenario and each.name.endswith(wanted.moves)]
+    if not named:
+        return f"no move of {wanted.scenario}: {wanted.moves}"
+    if wanted.ratio is None:
+        return ""
+    low, high = wanted.ratio
+    inside = any(each.share is not None and low <= 1 + each.share <= high for each in named)
+    return "" if inside else f"{named[0].arrow}, expected {low} to {high} times as much"
+
+
+def rows(written: Written, track: Track) -> Iterator[tuple[str, str, str, str]]:
+    """Night, commit, what had to be reported and what was, for each commit that has one of both."""
+    for number, (shas, night) in enumerate(zip(written.commits, NIGHTS, strict=True), start=1):
+        for sha, change in zip(shas, night, strict=True):
+            own = [alarm for alarm in track.alarms if alarm.culprit == sha]
+            wanted = change.wanted
+            said = f"{wanted.trend}: {wanted.scenario} {wanted.moves} {wanted.ratio or ''}" if wanted else "nothing"
+            told = [f"{unlike(each, wanted) or 'as expected' if wanted else 'ACCUSED'}; {row(each)}" for each in own]
+            if wanted or own:
+                yield str(number), change.subject, said, "; ".join(told) or "nothing"
+
+
+def row(alarm: Alarm) -> str:
+    return f"{alarm.trend}, {alarm.confidence}: {'; '.join(f'{m.title} {m.arrow}' for m in alarm.moves[:3])}"
+
+
 if __name__ == "__main__":
     written = write(Path(sys.argv[1]), Cache.default())
     print(written.base, *written.heads, sep="\n")
+    for results in sys.argv[2:]:
+        folder = Folder(Path(results) / "track")
+        folder.load()
+        print(*map(" | ".join, rows(written, folder.track)), sep="\n")
