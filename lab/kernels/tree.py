@@ -166,8 +166,8 @@ class _Workshop:
 
     def _content(self) -> tuple[git.Checkout, str, Mutation | None, str, Recipe]:
         """The source's git tree, the mutation, and the git tree to build with its recipe."""
-        borrows = self.source.revision or self.source.git_tree
-        checkout = git.Checkout(self.workspace, (git.objects_of(self.source.path),) if borrows else ())
+        path = self.source.path
+        checkout = git.Checkout(self.workspace, (git.objects_of(path),) if git.is_repository(path) else ())
         tree = self._tree(checkout)
         release = _version(self.source, checkout.file(tree, "Makefile"))
         mutation = self._mutation(release)
@@ -303,7 +303,8 @@ def _path_and_revision(wanted: str) -> tuple[Path, str]:
 
 
 def _workspace_key(source: KernelSource) -> str:
-    origin = git.lender_of(git.objects_of(source.path)) if source.revision or source.git_tree else source.path
+    path = source.path
+    origin = git.lender_of(git.objects_of(path)) if git.is_repository(path) else path
     return digest_bytes(str(origin).encode())[:16]
 
 

@@ -99,7 +99,7 @@ def test_what_git_tracks_is_source_though_a_gitignore_names_it(tmp_path: Path) -
     (source / "block/new.o").write_text("ignored")
     folder = tmp_path / "own"
     folder.mkdir()
-    own = Checkout(folder)
+    own = Checkout(folder, (source / ".git/objects",))
     tree = own.tree_of_folder(source)
     assert own.file(tree, "Makefile") is not None and own.file(tree, "block/blk.c") == "int second;"
     assert own.file(tree, "block/gone.c") is None and own.file(tree, "block/new.o") is None

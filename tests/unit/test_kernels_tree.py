@@ -98,7 +98,9 @@ def test_the_next_commit_goes_on_in_the_same_folder(tmp_path: Path, cache: Cache
     borrows = tmp_path / "clone.git"
     git(source, "clone", "--quiet", "--bare", "--shared", str(source), str(borrows))
     assert "int second" in module_text(build(cache, f"{borrows}@{second}", tmp_path))
+    assert "int edited" in module_text(build(cache, str(write_source(source, "int edited;\n")), tmp_path))
     assert list((cache.root / "trees").iterdir()) == [workspace]
+    assert len([*(workspace / "git/objects").glob("??/*")]) == 3  # the file, block/ and the top
 
 
 def test_a_folder_is_built_as_it_is_now(tmp_path: Path, cache: Cache) -> None:
