@@ -26,6 +26,7 @@ from lab.base import contents
 from lab.base.errors import BlklabError, LabBroken, Misuse
 from lab.base.process import run
 from lab.base.reading import demand_plain
+from lab.base.units import Tell, silent
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,200}")
 _SINGLY = 64  # above this many files one flush of the whole file system is faster
@@ -100,9 +101,11 @@ class Cache:
         return self._path(kind, key) if self._hold(kind, key) else None
 
     @contextmanager
-    def workspace(self, kind: str, key: str) -> Iterator[Path]:
-        """The mutable folder ``kind/key``, locked for one user at a time."""
+    def workspace(self, kind: str, key: str, tell: Tell = silent) -> Iterator[Path]:
+        """The mutable folder ``kind/key``, locked for one user at a time; who has to wait is told."""
         path = self._path(kind, key)
+        if self._is_locked(kind, f"{key}.fill"):
+            tell(f"waiting for another blklab that works in {path}")
         with self._writing(kind, key), self._exclusive(kind, f"{key}.fill"):
             path.mkdir(parents=True, exist_ok=True)
             self._lock_path(kind, key).touch()

@@ -98,7 +98,7 @@ def built(source: KernelSource, cache: Cache, *, tell: Tell = silent) -> Kernel:
     Raises Misuse when the source or mutant does not exist, CannotJudge when it cannot be built or
     configured as the lab needs it, LabBroken when this host lacks a tool or room.
     """
-    with cache.workspace(KIND, _workspace_key(source)) as workspace:
+    with cache.workspace(KIND, _workspace_key(source), tell) as workspace:
         return _workshop(source, workspace, cache, tell).kernel()
 
 
@@ -115,7 +115,7 @@ def in_objects(
     That takes seconds where no other kernel of the source was built since. Raises what ``built`` raises, LabBroken when
     what is built now is not that kernel.
     """
-    with cache.workspace(KIND, _workspace_key(source)) as workspace:
+    with cache.workspace(KIND, _workspace_key(source), tell) as workspace:
         objects = _workshop(source, workspace, cache, tell).objects()
         if kernel.vmlinux is None or elf.code(kernel.vmlinux.read_bytes()) != elf.code(
             (objects / "vmlinux").read_bytes()

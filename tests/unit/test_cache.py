@@ -410,3 +410,19 @@ def test_a_file_that_changed_since_all_were_read_is_named(cache: Cache, damage: 
     with pytest.raises(LabBroken, match="key/file") as caught:
         contents.demand_all_intact(made)
     assert f"rm -r {made}" in caught.value.remedy
+
+
+def test_who_waits_for_a_workspace_is_told(cache: Cache) -> None:
+    said: list[str] = []
+
+    def work() -> None:
+        with cache.workspace("trees", "key", said.append):
+            pass
+
+    with cache.workspace("trees", "key", said.append) as path:
+        second = threading.Thread(target=work)
+        second.start()
+        while not said:
+            time.sleep(0.01)
+    second.join()
+    assert said == [f"waiting for another blklab that works in {path}"]
