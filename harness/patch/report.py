@@ -49,8 +49,7 @@ def summary(result: MeasuredSeries) -> Iterator[str]:
     for outcome in result.outcomes:
         for finding in outcome.findings:
             where = f"{result.series.place}: " if finding.boot_lost else ""
-            says = f"{finding.effect}: {finding.what}: {finding.before} -> {finding.after}"
-            yield f"  {where}{outcome.scenario}: {says}"
+            yield f"  {where}{outcome.scenario}: {finding}"
     yield from (f"  {line}" for line in _hidden(result))
 
 

@@ -68,6 +68,9 @@ class SeriesFinding:
     boot_lost: bool = False
     share: float | None = None
 
+    def __str__(self) -> str:
+        return f"{self.effect}: {self.what}: {self.before} -> {self.after}"
+
 
 @dataclass(frozen=True)
 class Outcomes:
@@ -257,10 +260,17 @@ class Study:
 
     def compare(self, base: SeriesKernel, series: SeriesKernel, scenarios: Sequence[Scenario]) -> MeasuredSeries:
         began = monotonic()
-        pairs = [[self._measure(scenario, step.kernel) for step in (base, series)] for scenario in scenarios]
-        results, minutes = tuple(outcomes(*pair) for pair in pairs), (monotonic() - began) / 60
+        results = tuple(self._outcomes(scenario, base, series) for scenario in scenarios)
+        minutes = (monotonic() - began) / 60
         unseen = unseen_change(self.branch.diff(base.commit, series.commit), scenarios)
         return MeasuredSeries(base, series, results, minutes, unseen)
+
+    def _outcomes(self, scenario: Scenario, base: SeriesKernel, series: SeriesKernel) -> Outcomes:
+        """Those of one scenario, which are told at once: the others may take minutes."""
+        result = outcomes(*(self._measure(scenario, step.kernel) for step in (base, series)))
+        for finding in result.findings or ("same",):
+            self.tell(f"{scenario.name}: {finding}")
+        return result
 
     def changed_functions(self, base: SeriesKernel, patch: Patch, commit: str) -> Mapping[str, str]:
         """Functions whose code differs, with their objects: those of the base are kept before ``commit`` is built."""

@@ -208,6 +208,7 @@ def test_the_change_in_a_tree_is_measured_against_its_base_and_ends_with_lines_f
     boots = 2 * len(expand(load_scenario("fair-tags")))
     assert "blklab: builds 2 kernels, unless they are in the cache: unknown, unknown\n" in err
     assert f"blklab: 2 cells (scenario x kernel), {boots} boots, at most " in err
+    assert "blklab: fair-tags: worse: " in err
     assert f"\n{base[:12]} -> {base[:12]} with what is not committed on {base[:12]}\n" in out
     lines = out.splitlines()[-8:]
     assert lines[0].startswith("Verdict: WORSE  ") and lines[-1] == "Repeat:  blklab patch --scenario fair-tags"
