@@ -8,6 +8,7 @@ into a repository of the lab's own, which borrows the user's objects.
 import lzma
 import os
 import re
+import shutil
 import stat
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -140,12 +141,8 @@ class Checkout:
         Raises Misuse for an unpacked source in which a kernel was built: its products are no source.
         """
         if is_repository(folder):
+            self._copy_index(folder)
             self._run("add", "--all", ".", index="import", work_tree=folder)
-            words = ("git", "-C", str(folder), "ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
-            tracked = run(words, hint=_INSTALL).stdout.split(b"\0")
-            if paths := [path for path in tracked if path and os.path.lexists(os.fsencode(folder) + b"/" + path)]:
-                given = ("add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
-                self._git_command(given, "import", folder, stdin=[b"\0".join(paths)])
             return self._run("write-tree", index="import")
         products = [name for name in _PRODUCTS if (folder / name).exists()]
         if products:
@@ -153,6 +150,17 @@ class Checkout:
         # Debian's .gitignore leaves the source itself out.
         self._run("add", "--all", "--force", ".", index="import", work_tree=folder)
         return self._run("write-tree", index="import")
+
+    def _copy_index(self, folder: Path) -> None:
+        """Start from the index that git has there: with the time stamps of what it knows, and what it tracks though
+        a .gitignore names it. Not from one in two files (core.splitIndex), nor from none.
+        """
+        own = self._git / "import"
+        own.unlink(missing_ok=True)
+        named = run(["git", "-C", str(folder), "rev-parse", "--git-path", "index"], hint=_INSTALL).stdout.decode()
+        index = folder / named.strip()
+        if index.is_file() and not any(index.parent.glob("sharedindex.*")):
+            shutil.copyfile(index, own)
 
     def tree_of_archive(self, archive: Path, tell: Tell) -> str:
         """The id of the content of a tar.xz file, less the folder in which everything is.

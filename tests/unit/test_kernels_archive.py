@@ -103,3 +103,8 @@ def test_what_git_tracks_is_source_though_a_gitignore_names_it(tmp_path: Path) -
     tree = own.tree_of_folder(source)
     assert own.file(tree, "Makefile") is not None and own.file(tree, "block/blk.c") == "int second;"
     assert own.file(tree, "block/gone.c") is None and own.file(tree, "block/new.o") is None
+    (source / ".gitignore").unlink()
+    (source / "block/new.o").unlink()
+    plain = own.tree_of_folder(source)
+    git(source, "update-index", "--split-index")
+    assert own.tree_of_folder(source) == plain != tree
