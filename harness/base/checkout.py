@@ -8,6 +8,7 @@ from lab.base.errors import no_such_folder
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SCENARIOS = CHECKOUT / "scenarios"
+HUNTS = CHECKOUT / "hunts"
 WALL = SCENARIOS / "wall"
 EXECUTED = SCENARIOS / "executed.json"
 PAGES = CHECKOUT / "docs" / "results"

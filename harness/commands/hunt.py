@@ -2,7 +2,8 @@
 """``blklab hunt``: search schedules of several CPUs for one under which a scenario fails, and repeat a find."""
 
 import json as json_of
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 
@@ -11,11 +12,12 @@ from harness.base.files import write_atomic, write_json
 from harness.commands.boots import kernel_of, lab_of_host, scenario_of
 from harness.commands.options import ARMS, JOBS, KERNEL, RESULTS, SCENARIO, number, tell, words_of
 from harness.commands.parser import Command, flag, option
-from harness.hunt.kept import KeptSchedule, read_schedule, write_schedule
+from harness.hunt.kept import KeptFind, enough, find_file, miss, read_find, write_find
 from harness.hunt.reduce import REPEATS, Reducer
-from harness.hunt.search import MIXED, STRATEGIES, Find, Limits, Search, Searched
+from harness.hunt.search import MIXED, STRATEGIES, Find, Limits, Search, Searched, demand_cpus, folder_of, grounds_of
 from harness.hunt.story import LIMITS, place_of, searched_lines, story_of
-from harness.hunt.trial import Ground, ready
+from harness.hunt.trial import Ground
+from harness.report.format import plural
 from harness.scenario.load import ref_of
 from harness.scenario.model import Scenario
 from lab.base import host
@@ -23,7 +25,6 @@ from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.schedule import Schedule
 
 _DEFAULT_SEEDS = 100
-_FOLDER = "hunts"
 _SCHEDULE, _STORY = "schedule.yaml", "story.txt"
 
 
@@ -38,62 +39,56 @@ def _hunt(
     functions: Sequence[str],
     arms: Sequence[str],
     go_on: bool,
-    replay: Path | None,
+    replay: str | None,
+    kept: str | None,
     jobs: int,
     results: str | None,
     json: bool,
 ) -> int:
     if replay is not None:
-        return _replay(replay, kernel, results)
-    if scenario is None:
-        raise Misuse("hunt needs a scenario, or --replay FILE", remedy="blklab list shows the names")
-    chosen = scenario_of(scenario, None, arms)
-    root = _folder(results, chosen, kernel)
-    grounds = [*_grounds(chosen, kernel, arms, functions, root)]
+        return _replay(read_find(find_file(replay)), kernel, results)
+    limits = Limits(seeds or _DEFAULT_SEEDS, minutes or 0, first, go_on)
+    if kept is not None:
+        find = read_find(find_file(kept))
+        chosen, arms, strategy = find.planned, [find.arm], find.strategy
+        limits = replace(limits, seeds=seeds or find.seeds, first=find.first, kind=find.kind)
+    elif scenario is not None:
+        chosen = scenario_of(scenario, None, arms)
+    else:
+        raise Misuse("hunt needs a scenario, --kept or --replay", remedy="blklab list shows the names")
+    root = folder_of(results_root(results), chosen, kernel)
+    grounds = _grounds(chosen, kernel, arms, functions, root)
     at_once = jobs or host.usable_cores()
     for ground in grounds:
         if ground.clean is not None:
             print(f"FOUND  {ground.clean}\n       arm {ground.arm.name} fails without any change of CPU")
             return EXIT_FAIL
-    own = root / f"{strategy}-{grounds[0].identity[:12]}-{grounds[-1].identity[:12]}"
-    own.mkdir(exist_ok=True)
-    limits = Limits(seeds or _DEFAULT_SEEDS, minutes or 0, first, go_on)
-    searched = Search(grounds, strategy, own, at_once, _progress).run(limits)
-    command = " ".join(["blklab hunt", *words_of(kernel=kernel, strategy=strategy, first=first), scenario])
-    stories = [_reported(find, own, strategy, f"{command}: {searched.seeds} seeds") for find in searched.finds]
+    searched = Search(grounds, strategy, root, at_once, _progress).run(limits)
+    command = " ".join(
+        ["blklab hunt", *words_of(kernel=kernel, strategy=strategy, first=first, at=functions), ref_of(chosen)]
+    )
+    stories = [_reported(each, strategy, limits.first, command) for each in searched.finds]
     if json:
-        finds = [dict(read_schedule(path / _SCHEDULE).__dict__, folder=str(path)) for path in stories]
+        finds = [dict(read_find(path / _SCHEDULE).__dict__, folder=str(path)) for path in stories]
         print(json_of.dumps({"seeds": searched.seeds, "orders": len(searched.orders), "finds": finds}, indent=1))
     else:
         print("\n".join([*([] if stories else ["nothing found"]), *searched_lines(searched, grounds, at_once)]))
+        if kept is not None and not stories:
+            odds = f"{miss(find.after, searched.seeds):.1%} of such searches find nothing"
+            print(
+                f"where a fault shows once in {plural(find.after, 'seed')}, as on {find.kernel}, {odds} (an estimate)"
+            )
         print(LIMITS)
     return EXIT_FAIL if stories else EXIT_PASS
 
 
-def _folder(results: str | None, scenario: Scenario, kernel: str) -> Path:
-    plain = "".join(char if char.isalnum() or char in "-.+" else "-" for char in kernel)
-    folder = results_root(results) / _FOLDER / f"{scenario.name}-{plain}"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def _grounds(
     scenario: Scenario, kernel: str, arms: Sequence[str], functions: Sequence[str], root: Path
-) -> Iterator[Ground]:
-    chosen = arms or [*scenario.arms]
-    if not scenario.timing.exact:
-        raise Misuse(f"{scenario.name} is of the wall clock", remedy="hunt takes scenarios whose boots repeat exactly")
-    if alone := [name for name in chosen if not scenario.arms[name].topology.processors.several]:
-        raise Misuse(
-            f"arm {alone[0]} of {scenario.name} has one CPU", remedy="write machine: {cpus: 2} in its topology"
-        )
+) -> list[Ground]:
+    arms = arms or [*scenario.arms]
+    demand_cpus(scenario, arms)
     booted, lab = kernel_of(kernel), lab_of_host()
-    for name in chosen:
-        folder = root / f"ready-{name}"
-        rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        cell = scenario, scenario.arms[name]
-        yield ready(lab, booted, cell, functions=functions, folder=folder, tell=tell)
+    return [*grounds_of(lab, booted, scenario, arms, root, at=functions, tell=tell)]
 
 
 def _progress(searched: Searched) -> None:
@@ -102,12 +97,12 @@ def _progress(searched: Searched) -> None:
     tell(f"{searched.seeds} seeds, {rate}, {len(searched.orders)} distinct orders, {len(searched.finds)} found")
 
 
-def _reported(find: Find, folder: Path, strategy: str, searched: str) -> Path:
+def _reported(find: Find, strategy: str, first: int, command: str) -> Path:
     """Reduces a find, prints its story, and keeps both in its folder."""
-    ground, fault = find.ground, find.trial.fault
+    ground, fault, after = find.ground, find.trial.fault, find.seed - first + 1
     if fault is None:
         raise CannotJudge(f"seed {find.seed} did not fail")
-    reducer = Reducer(ground, fault, folder / f"reduce-{find.seed}", tell)
+    reducer = Reducer(ground, fault, find.trial.folder.parent / f"reduce-{find.seed}", tell)
     repeated = reducer.repeats(find.schedule)
     changes = find.schedule.changes
     try:
@@ -120,21 +115,22 @@ def _reported(find: Find, folder: Path, strategy: str, searched: str) -> Path:
         text = "\n".join((*story.lines(), ""))
         print(text)
         write_atomic(find.trial.folder / _STORY, text.encode())
+        write_atomic(find.trial.folder / "story.html", story.page().encode())
         write_json(find.trial.folder / "story.json", story.plain())
-    kept = KeptSchedule(
+    kept = KeptFind(
         *(ref_of(ground.scenario), ground.arm.name, ground.job.kernel.spec, str(fault), ground.functions),
         tuple((each.cpu, place_of(ground, each.address), each.nth, each.length, each.passes) for each in changes),
-        searched,
+        *(strategy, first, after, enough(after), f"{command}: {plural(after, 'seed')}"),
     )
-    write_schedule(find.trial.folder / _SCHEDULE, kept)
-    tell(f"repeat it: blklab hunt --replay {find.trial.folder / _SCHEDULE}")
+    path = find.trial.folder / _SCHEDULE
+    write_find(path, kept)
+    tell(f"repeat it: blklab hunt --replay {path}; keep it: cp {path} hunts/NAME.yaml")
     return find.trial.folder
 
 
-def _replay(path: Path, kernel: str, results: str | None) -> int:
-    kept = read_schedule(path)
+def _replay(kept: KeptFind, kernel: str, results: str | None) -> int:
     scenario = scenario_of(kept.scenario, None, [kept.arm])
-    root = _folder(results, scenario, kernel)
+    root = folder_of(results_root(results), scenario, kernel)
     (ground,) = _grounds(scenario, kernel, [kept.arm], kept.functions, root)
     folder = root / "replay"
     rmtree(folder, ignore_errors=True)
@@ -172,12 +168,16 @@ COMMANDS = {
             ),
             ARMS,
             flag("--go-on", "do not end at the first find"),
-            option("--replay", type=Path, metavar="FILE", help="boot the schedule of a find once"),
+            option("--kept", metavar="NAME|FILE", help="the search of a find (hunts/NAME.yaml), on any kernel"),
+            option("--replay", metavar="NAME|FILE", help="boot the schedule of a find once, on its kernel"),
             JOBS,
             RESULTS,
             flag("--json", "print JSON"),
         ),
         "Exit status: 0 nothing found, 1 found, 125 cannot judge, 128 and above: the lab is broken or misused.",
-        alone={"replay": ("seeds", "minutes", "arms", "functions", "go_on")},
+        alone={
+            "replay": ("scenario", "kept", "seeds", "minutes", "first", "strategy", "arms", "functions", "go_on"),
+            "kept": ("scenario", "first", "strategy", "arms", "functions"),
+        },
     )
 }

@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A schedule as a file that people read and that repeats a find: changes at functions and offsets."""
+"""A find as a file that people read and keep: the search that made it, and the schedule for its kernel."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.base.checkout import HUNTS
 from harness.base.files import write_atomic
-from harness.hunt.trial import Ground
+from harness.hunt.search import STRATEGIES, Limits, Search, demand_cpus, folder_of, grounds_of
+from harness.hunt.trial import KINDS, Ground
+from harness.limits.entries import load_scenario
+from harness.scenario.model import Hunt, Scenario
 from lab.base.errors import CannotJudge, Misuse
+from lab.base.units import Tell
+from lab.kernels.model import Kernel
+from lab.kernels.resolve import demand
 from lab.schedule import Change
+from lab.session import Lab
 from lab.yaml import strict
-from lab.yaml.fields import Field, Integer, ListOf, Record, Text
+from lab.yaml.fields import Choice, Field, Integer, ListOf, Record, Row, Text
 
 _PLACE = r"[A-Za-z_][\w.]*\+0x[0-9a-f]+"
+_FAULT = Text("a kind and what is said, such as hang: task fio", rf"(?s)({'|'.join(KINDS)}): .+")
 _CHANGE = Record(
     (
         Field("cpu", Integer(0, 7), "the CPU that stops", required=True),
@@ -21,23 +32,46 @@ _CHANGE = Record(
         Field("passes", Integer(1, 2**31), "how often", default=1),
     )
 )
+_COUNT = Integer(1, 10**6)
 _FILE = Record(
     (
         Field("scenario", Text(), "a name from blklab list, or a path", required=True),
         Field("arm", Text(), "its arm", required=True),
         Field("kernel", Text(), "where it was found", required=True),
-        Field("good", ListOf(Text()), "kernels on which many seeds found nothing", default=()),
-        Field("fault", Text(), "what goes wrong", required=True),
+        Field("good", ListOf(Text()), "kernels on which as many seeds found nothing", default=()),
+        Field("fault", _FAULT, "what goes wrong", required=True),
         Field("searched", Text(), "the command that found it, and after how many seeds", default=""),
-        Field("functions", ListOf(Text(), least=1), "where changes were made", required=True),
-        Field("changes", ListOf(_CHANGE), "changes of CPU", default=()),
+        Field("strategy", Choice(STRATEGIES), "that of the search", required=True),
+        Field("first", _COUNT, "its first seed", required=True),
+        Field("after", _COUNT, "seeds until the find", required=True),
+        Field("seeds", _COUNT, "seeds without a find after which a kernel is good", required=True),
+        Field(
+            "functions", ListOf(Text("a function", r"[A-Za-z_]\w*"), least=1), "where changes were made", required=True
+        ),
+        Field("changes", ListOf(_CHANGE), "changes of CPU on that kernel", default=()),
     )
 )
+_TEXTS = ("scenario", "arm", "kernel", "fault", "searched", "strategy")
+_COUNTS = ("first", "after", "seeds")
+_MISS = 0.01
+
+
+def miss(after: int, seeds: int) -> float:
+    """The probability that ``seeds`` find nothing where one of ``after`` does: an estimate, of one find."""
+    return (1 - 1 / after) ** seeds
+
+
+def enough(after: int) -> int:
+    """The seeds of which 1 % find nothing where one of ``after`` does, and ``after`` at least."""
+    return max(after, math.ceil(math.log(_MISS) / math.log(1 - 1 / after))) if after > 1 else 1
 
 
 @dataclass(frozen=True)
-class KeptSchedule:
-    """``changes`` have the places as text: CPU, place, how manyth time, length, passes."""
+class KeptFind:
+    """``changes`` have the places as text: CPU, place, how manyth time, length, passes. They hold for ``kernel`` alone.
+
+    The search holds for every kernel: ``seeds`` of ``strategy`` from ``first`` on; on ``kernel`` it took ``after``.
+    """
 
     scenario: str
     arm: str
@@ -45,8 +79,23 @@ class KeptSchedule:
     fault: str
     functions: tuple[str, ...]
     changes: tuple[tuple[int, str, int, int, int], ...]
+    strategy: str
+    first: int
+    after: int
+    seeds: int
     searched: str = ""
     good: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """That of its fault, by which a find on another kernel is the same one."""
+        return self.fault.partition(":")[0]
+
+    @property
+    def planned(self) -> Scenario:
+        """Its scenario with the functions of this search, which a kernel that has none of them does without."""
+        scenario = load_scenario(self.scenario)
+        return replace(scenario, hunt=replace(scenario.hunt or Hunt(), at=self.functions))
 
     def on(self, ground: Ground) -> tuple[Change, ...]:
         """The changes in this kernel. Raises CannotJudge for a place that it does not have."""
@@ -60,14 +109,43 @@ class KeptSchedule:
         return tuple(changes)
 
 
-def write_schedule(path: Path, kept: KeptSchedule) -> None:
+@dataclass(frozen=True)
+class Tried:
+    """A kept search on a kernel: the last of ``seeds`` made ``fault``, which is empty where none did.
+
+    ``others`` are faults of another kind.
+    """
+
+    seeds: int
+    fault: str = ""
+    others: tuple[str, ...] = ()
+
+
+def try_find(
+    lab: Lab, kernel: Kernel, kept: KeptFind, scenario: Scenario, results: Path, *, at_once: int, tell: Tell
+) -> Tried:
+    """``scenario`` is ``kept.planned``, or another layout of it. Raises what ``ready`` and boots raise."""
+    root = folder_of(results, scenario, kernel.spec)
+    (ground,) = grounds_of(lab, kernel, scenario, [kept.arm], root, tell=tell)
+    if (clean := ground.clean) is not None:
+        return Tried(1, str(clean)) if clean.kind == kept.kind else Tried(1, others=(str(clean),))
+    limits = Limits(kept.seeds, first=kept.first, kind=kept.kind)
+    searched = Search([ground], kept.strategy, root, at_once).run(limits)
+    faults = sorted((find.seed, str(find.trial.fault)) for find in searched.finds)
+    same = [(seed - kept.first + 1, fault) for seed, fault in faults if fault.startswith(f"{kept.kind}:")]
+    others = tuple(fault for _, fault in faults if not fault.startswith(f"{kept.kind}:"))
+    return Tried(*min(same), others=others) if same else Tried(searched.seeds, others=others)
+
+
+def write_find(path: Path, kept: KeptFind) -> None:
     rows = [
         f"  - {{cpu: {cpu}, at: {place}, nth: {nth}, length: {length}, passes: {passes}}}\n"
         for cpu, place, nth, length, passes in kept.changes
     ]
     text = [
         "# SPDX-License-Identifier: GPL-2.0-only\n",
-        *(f"{key}: {_quoted(getattr(kept, key))}\n" for key in ("scenario", "arm", "kernel", "fault", "searched")),
+        *(f"{key}: {_quoted(getattr(kept, key))}\n" for key in _TEXTS if getattr(kept, key)),
+        *(f"{key}: {getattr(kept, key)}\n" for key in _COUNTS),
         f"functions: [{', '.join(kept.functions)}]\n",
         "changes:\n" if rows else "changes: []\n",
         *rows,
@@ -79,17 +157,55 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def read_schedule(path: Path) -> KeptSchedule:
+def find_file(ref: str) -> Path:
+    """The file of a find: its path, or its name in hunts/. Raises Misuse."""
+    path = Path(ref) if ref.endswith(".yaml") else HUNTS / f"{ref}.yaml"
+    if path.is_file():
+        return path
+    known = sorted(each.stem for each in HUNTS.glob("*.yaml"))
+    raise Misuse(
+        f"there is no find {ref}{strict.nearest(ref, known)}", remedy=f"known: {strict.names(known)}; or a FILE"
+    )
+
+
+def read_find(path: Path) -> KeptFind:
     """Raises InputErrors with all mistakes of the file, Misuse where there is none."""
-    if not path.is_file():
-        raise Misuse(f"there is no schedule {path}", remedy="blklab hunt writes one for each find")
     problems = strict.Problems()
-    node = strict.parse(strict.read_bytes(path, "schedule"), strict.shown_path(path), problems)
-    row = None if isinstance(node, strict.Broken) else _FILE.read(problems, "schedule", node)
+    node = strict.parse(strict.read_bytes(path, "find"), strict.shown_path(path), problems)
+    row = None if isinstance(node, strict.Broken) else _FILE.read(problems, "find", node)
+    if row is not None:
+        _check(row)
     problems.raise_if_any()
     if row is None:
         raise Misuse(f"{path} cannot be read", remedy="report this as a bug of blklab")
     keys = ("cpu", "at", "nth", "length", "passes")
     changes = tuple(tuple(each.get(key) for key in keys) for each in row.get("changes"))
-    texts = {key: row.get(key) for key in ("scenario", "arm", "kernel", "fault", "searched")}
-    return KeptSchedule(**texts, functions=tuple(row.get("functions")), good=tuple(row.get("good")), changes=changes)
+    given = {key: row.get(key) for key in (*_TEXTS, *_COUNTS)}
+    return KeptFind(**given, functions=tuple(row.get("functions")), good=tuple(row.get("good")), changes=changes)
+
+
+def _check(row: Row) -> None:
+    """What the file names exists."""
+    for key, kernels in (("kernel", [row.get("kernel", "")]), ("good", row.get("good"))):
+        for spec in filter(None, kernels):
+            try:
+                demand(spec)
+            except Misuse as error:
+                row.add(key, f"{key}: {error.message}", "as --kernel takes it, such as source:6.12")
+    if not (name := row.get("scenario")) or not (arm := row.get("arm")):
+        return
+    try:
+        scenario = load_scenario(name)
+        if arm in scenario.arms:
+            demand_cpus(scenario, [arm])
+        else:
+            known = f"known: {strict.names(scenario.arms)}"
+            row.add("arm", f"arm: {name} has no arm {arm}{strict.nearest(arm, scenario.arms)}", known)
+    except Misuse as error:
+        row.add("scenario", f"scenario: {error.message}", error.remedy)
+
+
+def finds_in(functions: Collection[str]) -> Mapping[str, KeptFind]:
+    """The finds in hunts/ that make changes in one of these functions, by name."""
+    every = {path.stem: read_find(path) for path in sorted(HUNTS.glob("*.yaml"))}
+    return {name: kept for name, kept in every.items() if not {*functions}.isdisjoint(kept.functions)}

@@ -11,23 +11,36 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from harness.hunt.trial import Ground, Trial
+from harness.hunt.trial import Fault, Ground, Trial, ready
+from harness.scenario.model import Scenario
+from lab.base.errors import Misuse
+from lab.base.units import Tell
+from lab.kernels.model import Kernel
 from lab.schedule import FEW, STALLS, TURNS, Schedule, drawn
+from lab.session import Lab
 
 MIXED = "mixed"
 STRATEGIES = (MIXED, FEW, STALLS, TURNS)
 _MIX = (FEW, FEW, FEW, STALLS)
 SEEDS_FILE = "seeds.jsonl"
+_FOLDER = "hunts"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a search ends: after ``seeds``, which count from ``first``, or ``minutes``; at a fault unless ``on``."""
+    """Where a search ends: after ``seeds``, which count from ``first``, or ``minutes``; at a fault unless ``on``.
+
+    Only a fault of ``kind`` ends it, where one is named.
+    """
 
     seeds: int
     minutes: float = 0.0
     first: int = 1
     on: bool = False
+    kind: str = ""
+
+    def end(self, fault: Fault | None) -> bool:
+        return fault is not None and self.kind in ("", fault.kind) and not self.on
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,35 @@ class Searched:
     phases: dict[str, float] = field(default_factory=dict)
 
 
+def demand_cpus(scenario: Scenario, arms: Sequence[str]) -> None:
+    """Raises Misuse for what has no schedules."""
+    if not scenario.timing.exact:
+        raise Misuse(f"{scenario.name} is of the wall clock", remedy="hunt takes scenarios whose boots repeat exactly")
+    if alone := [name for name in arms if not scenario.arms[name].topology.processors.several]:
+        raise Misuse(
+            f"arm {alone[0]} of {scenario.name} has one CPU", remedy="write machine: {cpus: 2} in its topology"
+        )
+
+
+def folder_of(results: Path, scenario: Scenario, spec: str) -> Path:
+    """That of all searches with this scenario on the kernel ``spec``."""
+    plain = "".join(char if char.isalnum() or char in "-.+" else "-" for char in spec)
+    folder = results / _FOLDER / f"{scenario.name}-{plain}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def grounds_of(
+    lab: Lab, kernel: Kernel, scenario: Scenario, arms: Sequence[str], root: Path, *, at: Sequence[str] = (), tell: Tell
+) -> Iterator[Ground]:
+    """Raises what ``ready`` raises."""
+    for name in arms:
+        folder = root / f"ready-{name}"
+        rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        yield ready(lab, kernel, (scenario, scenario.arms[name]), functions=at, folder=folder, tell=tell)
+
+
 def schedule_of(ground: Ground, strategy: str, seed: int) -> Schedule:
     """The schedule of a seed; ``mixed`` takes the strategies in turn."""
     kind = _MIX[seed % len(_MIX)] if strategy == MIXED else strategy
@@ -63,17 +105,19 @@ def schedule_of(ground: Ground, strategy: str, seed: int) -> Schedule:
 
 
 class Search:
-    """``folder`` keeps a line for each seed, and the boots of finds."""
+    """A folder in ``root`` keeps a line for each seed, and the boots of finds."""
 
     def __init__(
         self,
         grounds: Sequence[Ground],
         strategy: str,
-        folder: Path,
+        root: Path,
         at_once: int,
         progress: Callable[[Searched], None] = lambda _: None,
     ) -> None:
-        self._grounds, self._strategy, self._folder = grounds, strategy, folder
+        self._grounds, self._strategy = grounds, strategy
+        self._folder = root / f"{strategy}-{grounds[0].identity[:12]}-{grounds[-1].identity[:12]}"
+        self._folder.mkdir(exist_ok=True)
         self._at_once, self._progress = at_once, progress
         self._abort = threading.Event()
         self._searched = Searched()
@@ -88,7 +132,7 @@ class Search:
         with ThreadPoolExecutor(self._at_once) as pool:
             try:
                 while True:
-                    ending = time.monotonic() > end or (searched.finds and not limits.on)
+                    ending = time.monotonic() > end or any(limits.end(find.trial.fault) for find in searched.finds)
                     while not ending and len(waiting) < self._at_once and (seed := next(seeds, None)) is not None:
                         waiting[pool.submit(self._try, seed)] = seed
                     if not waiting:

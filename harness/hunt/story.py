@@ -3,15 +3,18 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 
 from harness.hunt.reduce import REPEATS, Reduced
 from harness.hunt.search import Find, Searched
-from harness.hunt.trial import Ground
+from harness.hunt.trial import Access, Ground
 from harness.report.format import plural
+from harness.report.html import Values, render
 from lab.base.errors import BlklabError
 from lab.base.units import Tell
-from lab.kernels.objects import Wanted, source_lines, source_of
+from lab.kernels.fields import fields
+from lab.kernels.objects import SourceLine, Wanted, source_lines, source_of
 from lab.kit import CONSOLE
 from lab.schedule import Made, Stay, read_log
 
@@ -19,20 +22,25 @@ LIMITS = "The guest is sequentially consistent: a missing memory barrier cannot 
 _TASK = re.compile(r"\] task:(?P<name>\S+)\s+state:(?P<state>\S)|\] (?P<old>\S+)\s+(?P<letter>D) +[0-9]+ ")
 _FRAME = re.compile(r"\]  (?P<unsure>\? )?(?P<name>[\w.]+)\+0x[0-9a-f]+/0x")
 _RIP = re.compile(r"RIP: 0010:(?P<name>[\w.]+\+0x[0-9a-f]+)")
-_FRAMES, _STAYS, _NAMES = 8, 12, 6
+_FRAMES, _STAYS, _NAMES, _LINES = 8, 12, 6, 2
 _SWITCH = frozenset({"__schedule", "schedule", "dump_stack_lvl", "dump_stack", "show_stack"})
 
 
 @dataclass(frozen=True)
 class Told:
-    """Where a CPU is: function and offset, and the line of source on kernels that were built here."""
+    """Where a CPU is: function and offset, on kernels that were built here the line of source too.
+
+    ``uses`` says what its block does to cache lines that CPUs share.
+    """
 
     cpu: int
     place: str
     source: str = ""
+    uses: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"CPU {self.cpu} in {self.place}" + (f" ({self.source})" if self.source else "")
+        source = f" ({self.source})" if self.source else ""
+        return f"CPU {self.cpu} in {self.place}{source}" + (f" [{'; '.join(self.uses)}]" if self.uses else "")
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,12 @@ class Story:
     def plain(self) -> dict[str, object]:
         return asdict(self)
 
+    def page(self) -> str:
+        """As HTML, with a column for each CPU."""
+        rows = [row for number, step in enumerate(self.steps, start=1) for row in _rows(number, step)]
+        cpus = sorted({row["told"].cpu for row in rows})
+        return render("story.html", story=self, rows=rows, cpus=cpus, repeats=REPEATS)
+
     def lines(self) -> Iterator[str]:
         yield f"FOUND  {self.fault}"
         yield f"       {self.scenario}, arm {self.arm}, on {self.kernel}"
@@ -87,19 +101,43 @@ class Story:
         yield self.limits
 
 
+def _rows(number: int, step: Step) -> Iterator[Values]:
+    """What CPUs do while one has stopped; the first row has the ``number`` of the change."""
+    rows = [("■", "miss", step.at, f"time {step.nth}"), *(("→", "done", other, "") for other in step.others)]
+    rows += [("▶", "miss", step.back, f"after {step.instructions:,} instructions")] if step.back else []
+    for place, (mark, kind, told, note) in enumerate(rows):
+        begins = "" if place else number
+        yield {"mark": mark, "kind": kind, "told": told, "note": note, "stands": step.at.cpu, "number": begins}
+
+
 def story_of(find: Find, repeated: int, reduced: Reduced, strategy: str, tell: Tell) -> Story:
     ground = find.ground
     made = [*read_log(reduced.trial.folder)]
-    lines = _sources(ground, {stay for each in made for stay in _addresses(each)}, tell)
+    starts = {address for each in made for address in _addresses(each)}
+    uses = {start: ground.uses.get(start, ()) for start in starts}
+    of, known = ground.symbols.function_at, ground.accesses
+    stops = {
+        at: [each for each in known if of(each.address) == of(at)] for at in (each.change.address for each in made)
+    }
+    inside = {access.address for accesses in (*uses.values(), *stops.values()) for access in accesses}
+    lines = _sources(ground, starts | inside, tell)
+    names = {at: line.field for at, line in lines.items()}
 
-    def told(cpu: int, address: int) -> Told:
-        return Told(cpu, place_of(ground, address), lines.get(address, ""))
+    def told(cpu: int, *blocks: int) -> Told:
+        line, own = lines.get(blocks[0]), uses_of((access for start in blocks for access in uses[start]), names)
+        return Told(cpu, place_of(ground, blocks[0]), f"{line.file}:{line.number}" if line else "", tuple(own))
+
+    def stopped(cpu: int, block: int) -> Told:
+        """With what its function does to shared lines, where the block does nothing."""
+        own = told(cpu, block)
+        wider = (f"its function {each}" for each in uses_of(stops[block], names))
+        return own if own.uses else replace(own, uses=tuple(wider))
 
     steps = tuple(
         Step(
-            told(each.change.cpu, each.change.address),
+            stopped(each.change.cpu, each.change.address),
             each.change.nth,
-            tuple(told(stay.cpu, stay.address) for stay in _entered(ground, each.others)),
+            tuple(told(cpu, *blocks) for cpu, blocks in _entered(ground, each.others)),
             told(each.back.cpu, each.back.address) if each.back else None,
             each.back.executed - each.executed if each.back else 0,
         )
@@ -119,6 +157,17 @@ def place_of(ground: Ground, address: int) -> str:
     return f"{symbol.name}+{address - symbol.address:#x}" if symbol else f"{address:#x}"
 
 
+def uses_of(accesses: Iterable[Access], fields: Mapping[int, str]) -> Iterator[str]:
+    """``reads and writes NAME`` of the lines that move most; by the field that an instruction uses, where known."""
+    lines: dict[str, list[int]] = {}
+    for access in accesses:
+        own = lines.setdefault(fields.get(access.address) or access.line, [0, 0, 0])
+        for column, count in enumerate((access.moves, access.reads, access.writes)):
+            own[column] += count
+    for name, (_, reads, writes) in sorted(lines.items(), key=lambda item: -item[1][0])[:_LINES]:
+        yield f"{' and '.join(['reads'] * bool(reads) + ['writes'] * bool(writes))} {name}"
+
+
 def stacks(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """The functions of each task that sleeps uninterruptibly, and of each fault, as the kernel's log has them."""
     told: dict[str, list[str]] = {}
@@ -135,12 +184,10 @@ def stacks(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(frames) for name, frames in told.items() if frames}
 
 
-def _entered(ground: Ground, stays: Iterable[Stay]) -> Iterator[Stay]:
-    """Where another CPU or another function begins."""
-    last = None
-    for stay in stays:
-        if last != (last := (stay.cpu, ground.symbols.function_at(stay.address))):
-            yield stay
+def _entered(ground: Ground, stays: Iterable[Stay]) -> Iterator[tuple[int, list[int]]]:
+    """The blocks of each function that a CPU enters."""
+    for (cpu, _), own in groupby(stays, lambda stay: (stay.cpu, ground.symbols.function_at(stay.address))):
+        yield cpu, [stay.address for stay in own]
 
 
 def _addresses(made: Made) -> Iterator[int]:
@@ -148,8 +195,8 @@ def _addresses(made: Made) -> Iterator[int]:
     yield from (stay.address for stay in (*made.others, *([made.back] if made.back else [])))
 
 
-def _sources(ground: Ground, addresses: Iterable[int], tell: Tell) -> dict[int, str]:
-    """The lines of source of addresses; empty on kernels that were not built here."""
+def _sources(ground: Ground, addresses: Iterable[int], tell: Tell) -> dict[int, SourceLine]:
+    """The lines of source of addresses, with fields; empty on kernels that were not built here."""
     wanted: dict[tuple[str, str], dict[int, int]] = {}
     for address in addresses:
         if address and (symbol := ground.symbols.function_at(address)):
@@ -158,11 +205,11 @@ def _sources(ground: Ground, addresses: Iterable[int], tell: Tell) -> dict[int, 
     kernel, cache = ground.job.kernel, ground.lab.cache
     asked = [Wanted(owner, name, frozenset(offsets)) for (owner, name), offsets in wanted.items()]
     try:
-        known = source_lines(kernel, source_of(kernel, cache, tell), asked, cache, tell=tell)
+        known = source_lines(kernel, source_of(kernel, cache, tell), asked, cache, fields=fields, tell=tell)
     except BlklabError:
         return {}
     return {
-        address: f"{lines[offset].file}:{lines[offset].number}"
+        address: lines[offset]
         for offsets, lines in zip(wanted.values(), known, strict=True)
         for offset, address in offsets.items()
         if offset in lines

@@ -3,7 +3,8 @@
 
 import re
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from harness.judge.cells import CellResult
 from harness.judge.operands import Evidence, Unavailable, ratio_value
 from harness.run.plan import guest_job
 from harness.scenario.model import Arm, Hunt, Scenario, Status
+from harness.sharing.window import LineNames
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.record import INVENTORY, BootRecord, Outcome
@@ -37,9 +39,12 @@ _SEED = 1
 _STAMP = re.compile(r"^\[ *[0-9.]+\]\s*|\b[0-9a-f]{8,}\b|[0-9]+")
 
 
+KINDS = ("hang", "oops", "warning", "data", "counter", "claim")
+
+
 @dataclass(frozen=True)
 class Fault:
-    """``kind`` is hang, oops, warning, data, counter or claim; ``text`` is the line or sentence that says so."""
+    """``kind`` is one of ``KINDS``; ``text`` is the line or sentence that says so."""
 
     kind: str
     text: str
@@ -65,10 +70,21 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class Access:
+    """How often the instruction at ``address`` read, wrote and moved a cache line that CPUs share: ``line``."""
+
+    address: int
+    line: str
+    reads: int
+    writes: int
+    moves: int
+
+
+@dataclass(frozen=True)
 class Ground:
     """An arm on a kernel, ready for any schedule. ``places`` is the plugin's list, ``course`` a boot without changes.
 
-    ``functions`` are those in which changes are made.
+    ``functions`` are those in which changes are made, ``accesses`` what a boot that counts lines has seen.
     """
 
     lab: Lab
@@ -79,6 +95,18 @@ class Ground:
     functions: tuple[str, ...]
     course: Course = field(default_factory=Course)
     clean: Fault | None = None
+    accesses: tuple[Access, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def uses(self) -> Mapping[int, Sequence[Access]]:
+        """What the block at each place does to lines that CPUs share, as far as no other block begins in it."""
+        starts = sorted({address for _, address in self.course.places})
+        uses: dict[int, list[Access]] = {}
+        for access in self.accesses:
+            start = starts[max(bisect_right(starts, access.address) - 1, 0)] if starts else 0
+            if start <= access.address and self.symbols.function_at(start) == self.symbols.function_at(access.address):
+                uses.setdefault(start, []).append(access)
+        return uses
 
     @cached_property
     def places(self) -> str:
@@ -135,8 +163,9 @@ def ready(
     symbols = symbols_of(lab, prepared, record, tell)
     if strange := {*functions} - {*_known(functions, symbols)}:
         raise Misuse(f"{kernel.release} has no function {', '.join(sorted(strange))}", remedy="see its /proc/kallsyms")
-    named = tuple(functions) or _known(hunt.at, symbols) or tuple(_sharing(record, scenario, symbols))
-    ground = Ground(lab, scenario, arm, prepared, symbols, named)
+    accesses = tuple(accesses_of(record, scenario, symbols))
+    named = tuple(functions) or _known(hunt.at, symbols) or _moving(accesses, symbols)
+    ground = Ground(lab, scenario, arm, prepared, symbols, named, accesses=accesses)
     tell(f"{arm.name}: a boot without changes, places in {len(named)} functions")
     (folder / "plain").mkdir()
     plain = ground.boot(Schedule(), folder / "plain")
@@ -151,17 +180,21 @@ def _known(functions: Collection[str], symbols: Symbols) -> tuple[str, ...]:
     return tuple(name for name in functions if name in known)
 
 
-def _sharing(record: BootRecord, scenario: Scenario, symbols: Symbols) -> Iterator[str]:
-    """The functions whose instructions move lines between CPUs in a load."""
-    moves: dict[str, int] = {}
+def accesses_of(record: BootRecord, scenario: Scenario, symbols: Symbols) -> Iterator[Access]:
     for load in scenario.loads:
         name = LINES_FILE.format(load=load)
-        for line in read_sharing(record.files[name], name).lines:
+        sharing = read_sharing(record.files[name], name)
+        names = LineNames(sharing, symbols)
+        for line in sharing.lines:
+            place = str(names.place(line))
             for by in line.accessors:
-                if symbol := symbols.function_at(by.address):
-                    function = source_name(symbol.name)
-                    moves[function] = moves.get(function, 0) + by.read_moves + by.write_moves
-    yield from sorted(function for function, count in moves.items() if count)
+                yield Access(by.address, place, by.reads, by.writes, by.read_moves + by.write_moves)
+
+
+def _moving(accesses: Iterable[Access], symbols: Symbols) -> tuple[str, ...]:
+    """The functions whose instructions move lines between CPUs."""
+    moving = (symbols.function_at(access.address) for access in accesses if access.moves)
+    return tuple(sorted({source_name(symbol.name) for symbol in moving if symbol}))
 
 
 def fault_of(record: BootRecord, scenario: Scenario, arm: Arm) -> Fault | None:

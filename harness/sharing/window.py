@@ -139,7 +139,7 @@ class Window:
 def window_of(sharing: Sharing, symbols: Symbols, head: WindowHead, figures: Mapping[str, float]) -> Window:
     """``figures`` are those of the guest in this load."""
     ios = sharing.ios(sharing.cpus)
-    names = _Names(sharing, symbols)
+    names = LineNames(sharing, symbols)
     lines: dict[Place, list[CacheLine]] = {}
     for line in sharing.lines:
         lines.setdefault(names.place(line), []).append(line)
@@ -172,7 +172,7 @@ def _locks(shared: Iterable[LockUse], places: Mapping[int, Place], ios: int) -> 
     return sorted(locks, key=lambda lock: (-lock.held, lock.place))
 
 
-def _group(place: Place, lines: list[CacheLine], names: "_Names", ios: int, of_node: int) -> LineGroup:
+def _group(place: Place, lines: list[CacheLine], names: "LineNames", ios: int, of_node: int) -> LineGroup:
     users = [use for line in lines for use in line.users.values()]
     counts: dict[int, list[int]] = {}
     for line in lines:
@@ -206,7 +206,9 @@ def _overlaps(line: CacheLine) -> bool:
     return any(first.bytes_written & (second.bytes_read | second.bytes_written) for first, second in pairs)
 
 
-class _Names:
+class LineNames:
+    """Names of lines, locks and instructions of a window."""
+
     def __init__(self, sharing: Sharing, symbols: Symbols) -> None:
         self._symbols = symbols
         self._bases = {number: cpu.base for number, cpu in sharing.cpus.items()}

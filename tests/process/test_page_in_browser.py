@@ -11,6 +11,7 @@ import pytest
 from harness.cli import main
 from tests.process.browser import Browser, browser, program
 from tests.unit.page_samples import HOSTILE, page_run
+from tests.unit.test_hunt import told_story
 
 pytestmark = pytest.mark.skipif(program() is None, reason="no Chromium here (apt-get install chromium)")
 
@@ -106,6 +107,22 @@ def test_text_has_enough_contrast(chromium: Browser, page: Path, dark: bool) -> 
     words = chromium.evaluate(_COLOURS)
     assert len(words) > 20
     assert [text for text, ink, paper in words if _contrast(ink, paper) < _CONTRAST] == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_story_of_a_find_has_contrast_and_fits_a_phone(chromium: Browser, tmp_path: Path, dark: bool) -> None:
+    """Three columns of text; on a phone a cell says whose CPU it is, and empty ones are gone."""
+    page = tmp_path / "story.html"
+    page.write_text(told_story(tmp_path).page())
+    chromium.open(page, dark=dark)
+    assert chromium.said == []
+    words = chromium.evaluate(_COLOURS)
+    assert len(words) > 20
+    assert [text for text, ink, paper in words if _contrast(ink, paper) < _CONTRAST] == []
+    chromium.open(page, width=PHONE, height=844, dark=dark)
+    assert chromium.evaluate("document.documentElement.scrollWidth") == PHONE
+    shown = "[...document.querySelectorAll('td')].filter(node => node.offsetHeight).map(node => node.dataset.label)"
+    assert chromium.evaluate(shown) == ["CPU 0", "CPU 1", "CPU 1", "CPU 0"]
 
 
 def _contrast(one: str, other: str) -> float:

@@ -1,24 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Schedules by seed, what is wrong with a boot, the fewest changes, and a schedule as a file."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from harness.hunt.kept import KeptSchedule, read_schedule, write_schedule
-from harness.hunt.reduce import fewest
-from harness.hunt.search import MIXED, schedule_of
-from harness.hunt.story import stacks
-from harness.hunt.trial import Fault, Ground, fault_of
+from harness.cli import main
+from harness.hunt.kept import KeptFind, Tried, enough, find_file, miss, read_find, try_find, write_find
+from harness.hunt.reduce import Reduced, fewest
+from harness.hunt.search import MIXED, Find, schedule_of
+from harness.hunt.story import Story, stacks, story_of
+from harness.hunt.trial import Fault, Ground, Trial, accesses_of, fault_of
 from harness.limits.entries import load_scenario
 from harness.scenario.load import ref_of
 from lab.base.errors import CannotJudge, InputErrors, LabBroken, Misuse
 from lab.base.record import BootRecord, Outcome
+from lab.kernels.objects import SourceLine, Wanted
 from lab.schedule import FEW, STALLS, TURNS, Change, Course, Made, Schedule, Stay, drawn, read_course, read_log
-from lab.symbols import Symbol, Symbols
+from lab.symbols import Symbol, Symbols, read_kallsyms
+from tests.unit.test_sharing_report import KALLSYMS, WINDOW
 
 PLACES = {(0, 0x100): 1, (0, 0x140): 400, (1, 0x100): 2, (2, 0x200): 30}
 CHANGES = tuple(Change(0, 0x100 + number, 1, 1000) for number in range(300))
@@ -159,17 +164,102 @@ def test_stacks_of_tasks_that_sleep_and_of_faults() -> None:
     }
 
 
-KEPT = KeptSchedule(
+MADE = """\
+change 0 ffffffff81000000 1 500 1 10
+run 1 ffffffff81000100 20
+run 1 ffffffff81000108 22
+run 1 ffffffff81000200 25
+back 0 ffffffff81000018 40
+"""
+"""By the symbols and lines of test_sharing_report.py; ``reader`` is not among the functions of the hunt."""
+
+
+def told_story(tmp_path: Path, made: str = MADE) -> Story:
+    (tmp_path / "schedule.log").write_text(made)
+    (tmp_path / "console.txt").write_text("")
+    scenario: Any = SimpleNamespace(name="pair", loads=("two",))
+    record = _record(Outcome.BYE, files={"two.lines": WINDOW.encode()})
+    names = read_kallsyms(KALLSYMS)
+    places = {(0, 0xFFFFFFFF81000000): 3, (0, 0xFFFFFFFF81000018): 3, (1, 0xFFFFFFFF81000100): 2}
+    places[1, 0xFFFFFFFF81000108] = 2
+    version = SimpleNamespace(series="6.1")
+    job: Any = SimpleNamespace(kernel=SimpleNamespace(release="6.1.0", spec="debian:6.1", version=version))
+    lab: Any = SimpleNamespace(cache=None)
+    arm: Any = SimpleNamespace(name="a")
+    accesses = tuple(accesses_of(record, scenario, names))
+    ground = Ground(lab, scenario, arm, job, names, ("submit_one",), Course(places=places), accesses=accesses)
+    trial = Trial(tmp_path, Fault("hang", "task a"), None, "", {})
+    return story_of(Find(3, ground, Schedule(), trial), 3, Reduced((), 2, 5, trial), FEW, lambda _: None)
+
+
+def test_a_place_says_which_shared_lines_its_block_uses(tmp_path: Path) -> None:
+    """Packaged: lines of symbols by these, of the heap by the functions that move them; no source. Block 0x0 ends where
+    0x18 begins, and complete_one uses the counter in its second block; ``reader`` is no place."""
+    lines = [line.strip() for line in told_story(tmp_path).lines()]
+    assert lines[5:9] == [
+        "1. CPU 0 in submit_one+0x0 [writes counter], time 1, stops behind this block",
+        "-> CPU 1 in complete_one.isra.0+0x0 [writes counter]",
+        "-> CPU 1 in reader+0x0",
+        "-> CPU 0 in submit_one+0x18 [writes heap of reader, submit_one; writes per-CPU runqueues of CPU 0] goes on, "
+        "after 30 instructions",
+    ]
+
+
+def test_the_page_has_a_column_for_each_cpu_and_a_row_for_each_place(tmp_path: Path) -> None:
+    """CPU 0 stands in its first column while CPU 1 executes; what the guest wrote stays text."""
+    story = replace(told_story(tmp_path), fault="hang: <b>task</b>")
+    text = story.page()
+    assert "<script" not in text
+    assert "hang: &lt;b&gt;task&lt;/b&gt;" in text
+    rows = re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)
+    assert [re.findall(r"<td class=\"(?:wide )?(\w+)\"", row) for row in rows[1:]] == [
+        *(["miss"], ["skip", "done"], ["skip", "done"], ["miss"]),
+    ]
+    assert re.findall(r'scope="col">(.*?)<', rows[0]) == ["change", "CPU 0", "CPU 1"]
+    assert [re.findall("<code>(.*?)</code>", row) for row in rows[1:]] == [
+        *(["submit_one+0x0"], ["complete_one.isra.0+0x0"], ["reader+0x0"], ["submit_one+0x18"]),
+    ]
+    assert "[writes counter]" in rows[1]
+    assert "after 30 instructions" in rows[4]
+
+
+def test_where_a_block_uses_no_shared_line_its_function_does(tmp_path: Path) -> None:
+    """The CPU stops behind the first block of complete_one, whose second block writes the counter."""
+    made = MADE.replace("change 0 ffffffff81000000", "change 1 ffffffff81000100").replace("back 0", "back 1")
+    step = told_story(tmp_path, made).steps[0]
+    assert str(step.at) == "CPU 1 in complete_one.isra.0+0x0 [its function writes counter]"
+
+
+def test_built_kernels_have_lines_of_source_and_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The debug information is made up: a line of source for each instruction, a field for the one at +0x20."""
+    monkeypatch.setattr("harness.hunt.story.source_of", lambda *_: None)
+
+    def lines_of(kernel: Any, source: Any, wanted: Sequence[Wanted], cache: Any, **how: Any) -> list[Any]:
+        assert how["fields"]
+        return [
+            {at: SourceLine("block/a.c", at, each.function, "", "queue.head" * (at == 0x20)) for at in each.offsets}
+            for each in wanted
+        ]
+
+    monkeypatch.setattr("harness.hunt.story.source_lines", lines_of)
+    story = told_story(tmp_path)
+    assert str(story.steps[0].at) == "CPU 0 in submit_one+0x0 (block/a.c:0) [writes counter]"
+    assert str(story.steps[0].back) == (
+        "CPU 0 in submit_one+0x18 (block/a.c:24) [writes queue.head; writes per-CPU runqueues of CPU 0]"
+    )
+
+
+KEPT = KeptFind(
     *("hunt/planted-list", "null-blk", "debian:6.12", "warning: it's CPU 1", ("f", "g")),
     ((1, "f+0x1f", 3, 500, 1), (0, "g+0x0", 1, 100, 2)),
-    "blklab hunt x: 4 seeds",
+    *(FEW, 1, 4, enough(4), "blklab hunt x: 4 seeds"),
 )
 
 
-def test_a_schedule_is_a_file_and_comes_back(tmp_path: Path) -> None:
+def test_a_find_is_a_file_and_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "schedule.yaml"
-    write_schedule(path, KEPT)
-    assert read_schedule(path) == KEPT
+    write_find(path, KEPT)
+    assert read_find(path) == KEPT
     rows = (Symbol(0x100, "f"), Symbol(0x200, "g"))
     ground = cast(
         Ground, SimpleNamespace(symbols=Symbols(rows, rows), job=SimpleNamespace(kernel=SimpleNamespace(release="6")))
@@ -180,15 +270,86 @@ def test_a_schedule_is_a_file_and_comes_back(tmp_path: Path) -> None:
         KEPT.on(lacking)
 
 
-def test_mistakes_of_a_schedule_file_are_told_with_their_place(tmp_path: Path) -> None:
+def test_mistakes_of_a_find_are_told_at_once_with_their_place(tmp_path: Path) -> None:
     path = tmp_path / "schedule.yaml"
-    write_schedule(path, KEPT)
-    path.write_text(path.read_text().replace("nth: 3", "nth: 0").replace("g+0x0", "g"))
+    write_find(path, KEPT)
+    text = (
+        path.read_text().replace("nth: 3", "nth: 0").replace("g+0x0", "g").replace("strategy: 'few'", "strategy: all")
+    )
+    text = text.replace("kernel: 'debian:6.12'", "kernel: '6.12'\ngood: ['debian:6.1', 'debain:6.1']")
+    path.write_text(text.replace("null-blk", "null-bkl").replace("warning: it", "alarm: it"))
     with pytest.raises(InputErrors) as caught:
-        read_schedule(path)
-    assert [problem.message.split(":")[0] for problem in caught.value.problems] == ["nth", "at"]
-    with pytest.raises(Misuse, match="there is no schedule"):
-        read_schedule(tmp_path / "other.yaml")
+        read_find(path)
+    assert [(problem.line, problem.message.split(":")[0]) for problem in caught.value.problems] == [
+        *((3, "arm"), (4, "kernel"), (5, "good"), (6, "fault"), (8, "strategy"), (14, "nth"), (15, "at")),
+    ]
+    assert "did you mean null-blk" in caught.value.problems[0].message
+    path.write_text(text.replace("hunt/planted-list", "hunt/planted-lits"))
+    with pytest.raises(InputErrors, match="scenario hunt/planted-lits does not exist"):
+        read_find(path)
+
+
+def test_a_find_has_a_name_or_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.hunt.kept.HUNTS", tmp_path)
+    path = tmp_path / "planted-list.yaml"
+    write_find(path, KEPT)
+    assert find_file(str(path)) == find_file("planted-list") == path
+    with pytest.raises(Misuse, match="there is no find planted-lits, did you mean planted-list"):
+        find_file("planted-lits")
+
+
+@pytest.mark.parametrize(("after", "seeds"), [(1, 1), (4, 17), (36, 164), (1000, 4603)])
+def test_a_kept_search_is_so_long_that_one_in_a_hundred_misses(after: int, seeds: int) -> None:
+    """(1 - 1/after)^seeds <= 1 % and one seed fewer is more: 0.75^17 = 0.75 %, 0.75^16 = 1.002 %."""
+    assert enough(after) == seeds
+    assert miss(after, seeds) <= 0.01 < miss(after, seeds - 1) or after == 1
+
+
+class _Boots:
+    """A ground whose seeds fail as ``faults`` says; a schedule names its seed."""
+
+    course, identity, clean = Course(places=PLACES), "0" * 40, None
+    arm = SimpleNamespace(name="null-blk")
+
+    def __init__(self, faults: dict[int, Fault]) -> None:
+        self.faults, self.seeds = faults, list[int]()
+
+    def boot(self, schedule: Schedule, folder: Path, abort: Any = None) -> Trial:
+        self.seeds.append(schedule.seed)
+        return Trial(folder, self.faults.get(schedule.seed), None, str(schedule.seed), {})
+
+
+@pytest.mark.parametrize(
+    ("faults", "tried", "last"),
+    [
+        ({}, Tried(17), 26),
+        ({12: Fault("warning", "a"), 14: Fault("warning", "b")}, Tried(3, "warning: a"), 12),
+        ({11: Fault("hang", "x"), 15: Fault("warning", "a")}, Tried(6, "warning: a", ("hang: x",)), 15),
+        ({11: Fault("hang", "x")}, Tried(17, others=("hang: x",)), 26),
+    ],
+    ids=["nothing", "found", "another kind first", "another kind alone"],
+)
+def test_a_kept_search_ends_at_a_fault_of_its_kind(
+    faults: dict[int, Fault], tried: Tried, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """17 seeds of stalls from 10 on; the boots are made up."""
+    boots = _Boots(faults)
+    monkeypatch.setattr("harness.hunt.kept.grounds_of", lambda *_, **__: [boots])
+    kernel: Any = SimpleNamespace(spec="debian:6.12")
+    kept = replace(KEPT, strategy=STALLS, first=10)
+    lab = cast(Any, None)
+    assert try_find(lab, kernel, kept, kept.planned, tmp_path, at_once=1, tell=lambda _: None) == tried
+    assert boots.seeds == [*range(10, last + 1)]
+
+
+def test_words_of_hunt_that_contradict_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ["--kept", "planted-sleep", "--first", "3"],
+        ["x", "--kept", "planted-sleep"],
+        ["--replay", "a", "x"],
+    ):
+        assert main(["hunt", *words]) == 129
+        assert "does not go with" in capsys.readouterr().err
 
 
 def test_a_find_names_its_scenario_so_that_it_loads_again() -> None:
