@@ -60,7 +60,8 @@ class Finding:
 
     ``confidence`` is the posterior probability of the culprit, or of those left, None where figures do not scatter;
     ``cost`` counts measurements besides the ends. ``layout`` has the ratios of the culprit and its parent in another
-    layout of the same code; empty where none was measured.
+    layout of the same code; empty where none was measured. ``odds``: how probable it is that a search missed a fault,
+    where kernels were searched.
     """
 
     question: Question
@@ -71,6 +72,7 @@ class Finding:
     confidence: float | None = None
     cost: int = 0
     layout: tuple[Shift, ...] = ()
+    odds: str = ""
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -154,13 +156,13 @@ def conclusion(finding: Finding, scenario: Scenario) -> Iterator[str]:
 
 def margins(finding: Finding, scenario: Scenario) -> Iterator[str]:
     """How far each ratio of the parent and of the culprit is from its bound, in units of what another layout moves."""
-    if not finding.layout:
-        return
-    yield "Distance from the bound, in units of what another layout moves the ratio, before and since:"
+    rows = []
     for that, bound in ((claim.that, claim.expect) for claim in scenario.claims):
         sides = [_in_layouts(shift, bound) for shift in finding.layout if shift.that == that]
-        if sides:
-            yield f"  {', '.join(sides)}: {that} ({bound.text})"
+        rows += [f"  {', '.join(sides)}: {that} ({bound.text})"] if sides else []
+    if rows:
+        yield "Distance from the bound, in units of what another layout moves the ratio, before and since:"
+        yield from rows
 
 
 def _in_layouts(shift: Shift, bound: Bound) -> str:
@@ -170,9 +172,14 @@ def _in_layouts(shift: Shift, bound: Bound) -> str:
 
 
 def _certainty(finding: Finding) -> str:
+    if finding.odds:
+        return finding.odds
     if finding.confidence is None:
         return "Each verdict repeats exactly."
     return f"It is the culprit with a probability of {finding.confidence:.1%}, after {finding.cost} measurements."
+
+
+_CHANGED, _FAULT = "changes a throughput ratio", "lets a schedule of several CPUs find a fault"
 
 
 def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str], profile: Sequence[str] = ()) -> str:
@@ -191,7 +198,7 @@ def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str], profile: S
             "",
             f"{scenario.title}.",
             "",
-            f"Commit {culprit.short} changes a throughput ratio of the block layer:",
+            f"Commit {culprit.short} {_FAULT if finding.odds else _CHANGED} of the block layer:",
             "",
             *_change(finding),
             "",
@@ -199,6 +206,7 @@ def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str], profile: S
             *(f"- caution: {text}" for text in finding.cautions),
             *margins(finding, scenario),
             "",
+            *([finding.odds, ""] if finding.odds else []),
             "It was found by a bisection" + _method(finding),
             "",
             *(f"    {line}" for line in repeat),
@@ -219,6 +227,8 @@ def _quoted(profile: Sequence[str]) -> Iterator[str]:
 
 
 def _method(finding: Finding) -> str:
+    if finding.odds:
+        return " by searches of schedules, each of which repeats exactly:"
     if finding.confidence is None:
         return " in virtual time, where every figure repeats to the last digit:"
     return f" by {finding.cost} measurements of figures that scatter, at a probability of {finding.confidence:.1%}:"

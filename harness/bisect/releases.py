@@ -2,7 +2,7 @@
 """Bisection by release: packaged kernels between a good and a bad one, without a tree and without a build."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.bisect.notebook import Answer, ClaimSeen, CommitWord, Observation, Question, claim_seen
@@ -41,6 +41,10 @@ class Releases:
         return tuple(range(self.good + 1, self.bad))
 
 
+Observe = Callable[[GridRow, int], tuple[GridRow, Observation]]
+"""Measures the kernel at a place."""
+
+
 def bisect_releases(sweeper: Extends, row: GridRow, figure: str, tell: Tell) -> Releases:
     """``row`` goes from the good kernel to the bad one. ``figure`` (ARM.LOAD.ROLE.METRIC) replaces the claims.
 
@@ -53,14 +57,26 @@ def bisect_releases(sweeper: Extends, row: GridRow, figure: str, tell: Tell) -> 
         if place in row.missing:
             raise CannotJudge(f"{row.cells[place].kernel.spec} cannot be measured: {row.missing[place]}")
     middle = _middle(row, figure, (good, bad)) if figure else None
-    seen = {place: observed(row, place, figure, middle) for place in (good, bad)}
+
+    def observe(row: GridRow, place: int) -> tuple[GridRow, Observation]:
+        row = row if place in row.runs else sweeper.extended(row, place)
+        return row, observed(row, place, figure, middle)
+
+    return between(row, observe, tell)
+
+
+def between(row: GridRow, observe: Observe, tell: Tell) -> Releases:
+    """``row`` goes from the good kernel to the bad one. Raises CannotJudge when the ends do not differ."""
+    good, bad = 0, len(row.cells) - 1
+    seen = dict[int, Observation]()
+    for place in (good, bad):
+        row, seen[place] = observe(row, place)
     question = Question.between(seen[good], seen[bad])
     answers = {place: question.answer(seen[place]) for place in (good, bad)}
     while open_places := [place for place in range(good + 1, bad) if place not in answers]:
         place = open_places[len(open_places) // 2]
         tell(f"{row.labels[place]}: measuring, {plural(bad - good - 1, 'kernel')} between good and bad")
-        row = sweeper.extended(row, place)
-        seen[place] = observed(row, place, figure, middle)
+        row, seen[place] = observe(row, place)
         answers[place] = answer = question.answer(seen[place])
         tell(f"{row.labels[place]}: {answer.word}" + (f", {answer.reason}" if answer.reason else ""))
         good = place if answer.word is CommitWord.GOOD else good
@@ -150,8 +166,8 @@ def text(releases: Releases, drift: int, go_on: str) -> Iterator[str]:
     before = {claim.that: claim for claim in releases.seen[releases.good].claims}
     for claim in releases.question.ratios(releases.seen[releases.bad]):
         yield f"  {claim.that}: {before[claim.that].range} -> {claim.range}"
-    runs = row.runs.values()
-    yield f"  {len(runs)} of {plural(len(row.cells), 'kernel')} measured: {spent(runs)}"
+    cost = f": {spent(row.runs.values())}" if row.runs else ""
+    yield f"  {len(row.runs or releases.seen)} of {plural(len(row.cells), 'kernel')} measured{cost}"
     yield ""
     good, bad = (row.cells[place].kernel.spec for place in (releases.good, releases.bad))
     yield f"{good} and {bad} are distribution kernels: {plural(drift, 'option')} of their configurations differ too"

@@ -4,20 +4,24 @@
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from harness.base.files import write_atomic
+from harness.base.plain import to_plain
 from harness.bisect.finding import Finding, mail, print_finding
 from harness.bisect.notebook import KernelOracle, State
-from harness.bisect.releases import bisect_releases, demand_figure, text
+from harness.bisect.releases import Releases, between, bisect_releases, demand_figure, text
 from harness.bisect.repository import Repository, demand_repository
 from harness.bisect.search import Bisection, NoisyBisection
+from harness.bisect.seeds import SeedOracle, odds
 from harness.commands.boots import bench_of, kernel_of, scenario_of, specs, store_of
 from harness.commands.options import ARMS, CONFIG, JOBS, NICE, RESULTS, SCENARIO, SEEDS, number, tell, words_of
 from harness.commands.parser import Command, option
 from harness.grid.lines import GridRow
 from harness.grid.measure import Sweeper
+from harness.hunt.kept import KeptFind, Tried, find_file, read_find, try_find
 from harness.profile.cells import chosen_cell, profiles_of_runs
 from harness.profile.differential import differential
 from harness.profile.report import differential_lines
@@ -25,14 +29,16 @@ from harness.record.store import load_run
 from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench
 from harness.run.plan import run_command
+from harness.scenario.load import in_another_layout
 from harness.scenario.model import Scenario
+from lab.base import host
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, BlklabError, Misuse
 from lab.base.reading import real
 from lab.kernels import kconfig
 from lab.kernels.git import commit_of
-from lab.kernels.model import Release
+from lab.kernels.model import Kernel, Release
 from lab.session import ready_qemu
 
 _DEBIAN = "debian:"
@@ -41,6 +47,7 @@ _DEBIAN = "debian:"
 def _bisect(
     *,
     scenario: str,
+    hunt: str,
     tree: Path | None,
     good: str,
     bad: str,
@@ -51,33 +58,86 @@ def _bisect(
     jobs: int,
     ahead: int,
 ) -> int:
-    _check(scenario, tree, good, bad, figure)
-    code = EXIT_PASS
+    _check(scenario or hunt, tree, good, bad, figure)
+    asked = _Asked(scenario, hunt, seeds, arms, results, jobs)
+    wanted = asked.wanted(claims=not figure)
+    code, ends = EXIT_PASS, (good, bad)
     if good.startswith(_DEBIAN):
-        series, bench_late = (good, bad), partial(bench_of, results, jobs)
-        code, good, bad = _by_release(scenario, tree, series, figure=figure, seeds=seeds, arms=arms, bench=bench_late)
-    if tree is None or code != EXIT_PASS:
-        return code
-    wanted, tree = scenario_of(scenario, seeds, arms, claims=True), real(tree)
+        row = _row(wanted, tree, ends, figure, arms)
+        if asked.kept:
+            releases = between(row, asked.oracle(asked.kept, kernel_of).observed, tell)
+        else:
+            releases = bisect_releases(Sweeper(asked.bench, kernel_of, seeds, tuple(arms)), row, figure, tell)
+        code, ends = _told(releases, asked, figure)
+    return code if tree is None or code != EXIT_PASS else _by_commit(wanted, asked, real(tree), ends, ahead)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is measured, and how: a scenario, or the search of a kept find."""
+
+    scenario: str
+    hunt: str
+    seeds: int | None
+    arms: Sequence[str]
+    results: str | None
+    jobs: int
+
+    @cached_property
+    def kept(self) -> KeptFind | None:
+        return read_find(find_file(self.hunt)) if self.hunt else None
+
+    def wanted(self, *, claims: bool) -> Scenario:
+        return self.kept.planned if self.kept else scenario_of(self.scenario, self.seeds, self.arms, claims=claims)
+
+    @cached_property
+    def bench(self) -> Bench:
+        return bench_of(self.results, self.jobs)
+
+    @property
+    def words(self) -> list[str]:
+        """Those of a command line."""
+        named = ["--hunt", self.hunt] if self.hunt else [self.scenario]
+        return ["blklab", "bisect", *named, *words_of(seeds=self.seeds, arm=self.arms)]
+
+    def measured_by(self, spec: str) -> list[str]:
+        """The command that measures a kernel."""
+        search = ["blklab", "hunt", "--kept", self.hunt, "--kernel", spec]
+        return search if self.hunt else [*run_command(self.scenario, spec, self.seeds, self.arms)]
+
+    def oracle(self, kept: KeptFind, kernel: Callable[[str], Kernel], setting: str = "") -> SeedOracle:
+        at_once, bench = self.jobs or host.usable_cores(), self.bench
+
+        def attempt(commit: str, moved: bool) -> Tried:
+            scenario = in_another_layout(kept.planned) if moved else kept.planned
+            return try_find(bench.lab, kernel(commit), kept, scenario, bench.store.root, at_once=at_once, tell=tell)
+
+        return SeedOracle(kept, setting, attempt, kernel, tell)
+
+
+def _by_commit(wanted: Scenario, asked: _Asked, tree: Path, ends: tuple[str, str], ahead: int) -> int:
     demand_repository(tree)
-    key = digest_bytes(canonical([str(tree), good, bad, seeds, sorted(arms)]))[:12]
-    folder = store_of(results).root / "bisect" / f"{wanted.name}-{key}"
+    of_find = [to_plain(asked.kept)] if asked.kept else []
+    key = digest_bytes(canonical([str(tree), *ends, asked.seeds, sorted(asked.arms), *of_find]))[:12]
+    folder = store_of(asked.results).root / "bisect" / f"{wanted.name}-{key}"
     folder.mkdir(parents=True, exist_ok=True)
     repository = Repository(tree, folder / "clone.git")
-    state = State(wanted.digest, str(tree), repository.resolve(good), repository.resolve(bad))
-    bench = bench_of(results, jobs)
-    oracle = KernelOracle(bench, repository.folder, f"tree:{tree}", wanted, tell, seeds, tuple(arms))
+    state = State(wanted.digest, str(tree), repository.resolve(ends[0]), repository.resolve(ends[1]))
+    arms = tuple(asked.arms)
+    kernels = KernelOracle(asked.bench, repository.folder, f"tree:{tree}", wanted, tell, asked.seeds, arms)
+    oracle = asked.oracle(asked.kept, kernels.kernel, kernels.setting) if asked.kept else kernels
     if not wanted.timing.exact:
         # No build runs in advance: it would disturb measurements on the wall clock.
         finding = NoisyBisection(repository, oracle, state, folder, tell).run()
     else:
         finding = Bisection(repository, oracle, state, folder, tell, ahead=ahead).run()
-    tell(oracle.drift(state.good, state.bad))
-    ends = ["--tree", str(tree), "--good", good, "--bad", bad]
-    repeat = [shlex.join(["blklab", "bisect", scenario, *ends, *words_of(seeds=seeds, arm=arms)])]
+    tell(kernels.drift(state.good, state.bad))
+    repeat = [shlex.join([*asked.words, "--tree", str(tree), "--good", ends[0], "--bad", ends[1]])]
     for sha in (finding.culprit.parents[0], finding.culprit.sha) if finding.culprit else ():
-        repeat.append(shlex.join(run_command(scenario, f"tree:{tree}@{sha}", seeds, arms)))
-    _report(finding, wanted, folder, repeat, _differential(bench, oracle, finding))
+        repeat.append(shlex.join(asked.measured_by(f"tree:{tree}@{sha}")))
+    if asked.kept:
+        finding = replace(finding, odds=odds(asked.kept, [(step.seen, step.answer) for step in finding.steps]))
+    _report(finding, wanted, folder, repeat, _differential(asked.bench, kernels, finding))
     tell(f"mail and state: {folder}")
     return EXIT_PASS if finding.verified else EXIT_CANNOT_JUDGE
 
@@ -99,17 +159,8 @@ def _check(scenario: str, tree: Path | None, good: str, bad: str, figure: str) -
         raise Misuse("--figure is for a bisection by release", remedy="leave it out, or give two series (debian:6.12)")
 
 
-def _by_release(
-    name: str,
-    tree: Path | None,
-    series: tuple[str, str],
-    *,
-    figure: str,
-    seeds: int | None,
-    arms: Sequence[str],
-    bench: Callable[[], Bench],
-) -> tuple[int, str, str]:
-    """Print the two neighbouring packaged kernels between a good and a bad series; the exit status and their tags."""
+def _row(scenario: Scenario, tree: Path | None, series: tuple[str, str], figure: str, arms: Sequence[str]) -> GridRow:
+    """The packaged kernels from a good series to a bad one."""
     first, last = map(_series, series)
     backwards = first > last
     if tree is not None and (backwards or figure):
@@ -121,20 +172,25 @@ def _by_release(
         demand_repository(tree)
         for end in series:
             commit_of(tree, _tag(end))
-    scenario = scenario_of(name, seeds, arms, claims=not figure)
     if figure:
         demand_figure(scenario, figure, arms)
     low, high = (series[1], series[0]) if backwards else series
     wanted = specs([low, "..", high], Cache.default())
     ready_qemu(Cache.default(), tell)
-    row = GridRow.of(scenario, tuple(reversed(wanted)) if backwards else wanted)
-    releases = bisect_releases(Sweeper(bench(), kernel_of, seeds, tuple(arms)), row, figure, tell)
-    good, bad = (row.cells[place].kernel.spec for place in (releases.good, releases.bad))
+    return GridRow.of(scenario, tuple(reversed(wanted)) if backwards else wanted)
+
+
+def _told(releases: Releases, asked: _Asked, figure: str) -> tuple[int, tuple[str, str]]:
+    """Print the two neighbouring packaged kernels that differ; the exit status and their tags."""
+    good, bad = (releases.row.cells[place].kernel.spec for place in (releases.good, releases.bad))
     drifted = kconfig.drift(kernel_of(good).config, kernel_of(bad).config)
-    command = ["blklab", "bisect", name, "--tree", "DIR", "--good", _tag(good), "--bad", _tag(bad)]
-    onwards = "" if backwards or figure else shlex.join([*command, *words_of(seeds=seeds)])
+    tags = _tag(good), _tag(bad)
+    command = [*asked.words, "--tree", "DIR", "--good", tags[0], "--bad", tags[1]]
+    onwards = "" if figure or _series(good) > _series(bad) else shlex.join(command)
     print("\n".join(text(releases, len(drifted.options), onwards)))
-    return EXIT_CANNOT_JUDGE if releases.left else EXIT_PASS, _tag(good), _tag(bad)
+    if asked.kept:
+        print(odds(asked.kept, [(releases.seen[place], answer) for place, answer in releases.answers.items()]))
+    return EXIT_CANNOT_JUDGE if releases.left else EXIT_PASS, tags
 
 
 def _series(spec: str) -> Release:
@@ -180,6 +236,7 @@ COMMANDS = {
         _bisect,
         (
             SCENARIO.but(nargs="?", default=""),
+            option("--hunt", default="", metavar="NAME|FILE", help="the search of a find that blklab hunt made"),
             option("--tree", type=Path, metavar="DIR", help="a git repository with the kernel's history"),
             option(
                 "--good",
@@ -211,5 +268,6 @@ COMMANDS = {
             ),
         ),
         "Exit status: 0 found (a commit: verified), 125 not.",
+        alone={"hunt": ("scenario", "figure", "seeds", "arms")},
     )
 }
