@@ -16,6 +16,7 @@ from harness.base.files import write_atomic
 from harness.commands.boots import bench_of, chosen_by, every_scenario, kernel_of, print_dry_run, store_of
 from harness.commands.options import ARMS, CONFIG, DRY_RUN, JOBS, NICE, RESULTS, SEEDS, number, tell, words_of
 from harness.commands.parser import Command, OneOf, flag, option
+from harness.hunt.kept import finds_in
 from harness.judge.visible import unseen_change
 from harness.limits.entries import load_scenario
 from harness.patch.checks import CHECKS, QUIET, Outcome
@@ -34,6 +35,7 @@ from harness.report.terminal.printing import console_of
 from harness.report.terminal.scenario import Estimate, total
 from harness.run.plan import expand
 from harness.scenario.model import Scenario
+from lab.base import host
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS, BlklabError, CannotJudge, Misuse
 from lab.kernels import tree
@@ -221,6 +223,7 @@ def _measure(
         tell(f"builds {_builds(source, cache, 1 + len(how.sides(patches)))}")
     if estimates := how.estimates(scenarios, spec, patches):
         tell(total(estimates, indexed_runs(results_root(how.results))))
+    finds = finds_in([name for name, _ in sources.touched().functions])
     bench = bench_of(how.results, how.jobs, folder=FOLDER)
     title = base if alone else _title(base if not package else spec, source, branch)
     study = Study(branch, title, bench, tell, cache, how.seeds, how.arms, alone)
@@ -235,6 +238,11 @@ def _measure(
         compared.append(study.compare(steps[-2], steps[-1], scenarios))
         _print(compared[-1])
     whole = study.compare(steps[0], steps[-1], scenarios) if compared[1:] else compared[0]
+    if finds:
+        jobs = how.jobs or host.usable_cores()
+        whole = replace(whole, hunted=tuple(study.hunted(steps[0], steps[-1], finds, jobs)))
+        compared.append(whole)
+        print("\n".join(summary(whole)))
     differs = whole.effect in (Effect.WORSE, Effect.BETTER)
     profile = profiled(bench.lab, whole, tell) if differs and not how.no_profile else None
     print("\n".join(["", *(differential_lines(profile) if profile else []), ""]))

@@ -36,7 +36,7 @@ def exit_code(compared: Sequence[MeasuredSeries]) -> int:
 def verdict_line(result: MeasuredSeries) -> str:
     """``WORSE  1 claim of shared-queue``: the verdict and what it rests on."""
     effect = result.effect
-    names = [outcome.scenario for outcome in result.outcomes if outcome.effect is effect] if effect else []
+    names = dict.fromkeys(name for name, finding in result.findings if finding.effect is effect)
     judged = sum(outcome.judged for outcome in result.outcomes)
     about = f"{plural(judged, 'claim')} of {plural(len(result.outcomes), 'scenario')} judged on both"
     same = _UNSEEN if result.unseen else "same"
@@ -46,10 +46,9 @@ def verdict_line(result: MeasuredSeries) -> str:
 def summary(result: MeasuredSeries) -> Iterator[str]:
     """The verdict, then what became worse, better or undecided."""
     yield f"{verdict_line(result)}, {result.minutes:.1f} min"
-    for outcome in result.outcomes:
-        for finding in outcome.findings:
-            where = f"{result.series.place}: " if finding.boot_lost else ""
-            yield f"  {where}{outcome.scenario}: {finding}"
+    for name, finding in result.findings:
+        where = f"{result.series.place}: " if finding.boot_lost else ""
+        yield f"  {where}{name}: {finding}"
     yield from (f"  {line}" for line in _hidden(result))
 
 
@@ -105,12 +104,11 @@ def _leading(result: MeasuredSeries) -> tuple[str, str, str, float | None]:
 def letter(head: Sequence[str], result: MeasuredSeries, profile: Differential | None, command: str) -> str:
     """A mail of two sides below its ``head``: claims, figures, functions of the profile, and how to repeat it."""
     lines = [*head, ""]
-    findings = [(outcome.scenario, finding) for outcome in result.outcomes for finding in outcome.findings]
-    for scenario, finding in findings[:_FINDINGS]:
+    for scenario, finding in result.findings[:_FINDINGS]:
         lines.append(f"  {finding.effect}: {scenario}: {finding.what}"[:WIDTH])
         lines.append(f"    {finding.before} -> {finding.after}"[:WIDTH])
-    if len(findings) > _FINDINGS:
-        lines.append(f"  and {plural(len(findings) - _FINDINGS, 'further finding')}")
+    if (more := len(result.findings) - _FINDINGS) > 0:
+        lines.append(f"  and {plural(more, 'further finding')}")
     lines += ["", *_table(result)]
     hidden = next((wrap(line, WIDTH) for line in _hidden(result)), [])
     foot = ["", *hidden, "To repeat:", f"  {command}"]

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TypeVar
 
 from harness.base.files import read_json, write_atomic
+from harness.hunt.kept import KeptFind, try_find
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement
 from harness.judge.difference import JUDGED, Difference
@@ -24,7 +25,7 @@ from harness.profile.differential import Differential, differential
 from harness.record.judging import compare_runs, judge_run
 from harness.record.store import RunFolder
 from harness.report.claims import value
-from harness.report.format import figure
+from harness.report.format import figure, plural
 from harness.run.bench import Bench
 from harness.run.plan import Request
 from harness.scenario.model import Scenario, Status
@@ -190,19 +191,26 @@ class SeriesKernel:
 
 @dataclass(frozen=True)
 class MeasuredSeries:
-    """Two steps under every scenario, and the minutes that measuring took. ``unseen`` is what one CPU does not show."""
+    """Two steps under every scenario, and the minutes that measuring took. ``unseen`` is what one CPU does not show,
+    ``hunted`` what kept searches find in the series alone, by their names."""
 
     base: SeriesKernel
     series: SeriesKernel
     outcomes: tuple[Outcomes, ...]
     minutes: float = 0.0
     unseen: str = ""
+    hunted: tuple[tuple[str, SeriesFinding], ...] = ()
+
+    @property
+    def findings(self) -> list[tuple[str, SeriesFinding]]:
+        """With the names of their scenarios or searches."""
+        return [*((own.scenario, each) for own in self.outcomes for each in own.findings), *self.hunted]
 
     @property
     def effect(self) -> Effect | None:
         """None where nothing differs. Without any claim that was judged on both sides: cannot judge."""
         undecided = [] if any(outcome.judged for outcome in self.outcomes) else [Effect.OPEN]
-        return worst([*undecided, *(outcome.effect for outcome in self.outcomes)])
+        return worst([*undecided, *(finding.effect for _, finding in self.findings)])
 
 
 @dataclass(frozen=True)
@@ -271,6 +279,27 @@ class Study:
         for finding in result.findings or ("same",):
             self.tell(f"{scenario.name}: {finding}")
         return result
+
+    def hunted(
+        self, base: SeriesKernel, series: SeriesKernel, finds: Mapping[str, KeptFind], at_once: int
+    ) -> Iterator[tuple[str, SeriesFinding]]:
+        """Searches the series, and the base where that fails."""
+
+        def fault(kept: KeptFind, step: SeriesKernel) -> str:
+            lab, root = self.bench.lab, self.bench.store.root
+            tried = try_find(lab, step.kernel, kept, kept.planned, root, at_once=at_once, tell=self.tell)
+            return tried.fault or next(iter(tried.others), "")
+
+        for name, kept in finds.items():
+            what, effect, after = f"{plural(kept.seeds, 'seed')} of {kept.strategy}", Effect.WORSE, ""
+            self.tell(f"hunt {name}: up to {what} on each side")
+            try:
+                after = fault(kept, series)
+                if not after or fault(kept, base):
+                    continue
+            except CannotJudge as error:
+                effect, after = Effect.OPEN, error.message
+            yield name, SeriesFinding(effect, what, "nothing found", after)
 
     def changed_functions(self, base: SeriesKernel, patch: Patch, commit: str) -> Mapping[str, str]:
         """Functions whose code differs, with their objects: those of the base are kept before ``commit`` is built."""
