@@ -100,6 +100,13 @@ def commit_of(folder: Path, revision: str) -> str:
     return done.stdout.decode().strip()
 
 
+def tree_and_makefile(folder: Path, revision: str) -> tuple[str, str]:
+    """The id of the tree of ``revision`` in the repository at ``folder``, and the text of its Makefile."""
+    words = (("rev-parse", "--verify", f"{revision}^{{tree}}"), ("cat-file", "blob", f"{revision}:Makefile"))
+    tree, makefile = (run(["git", "-C", str(folder), *each], accept=(0, 128), hint=_INSTALL).stdout for each in words)
+    return tree.decode().strip(), makefile.decode(errors="replace")
+
+
 def objects_of(folder: Path) -> Path:
     """Where the repository at ``folder`` keeps its objects (shared by its linked worktrees)."""
     said = run(["git", "-C", str(folder), "rev-parse", "--git-path", "objects"], hint=_INSTALL).stdout.decode().strip()

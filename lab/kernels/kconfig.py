@@ -8,6 +8,7 @@ module (kconfigs/README.md has them too):
 ``#: CONFIG_X or CONFIG_Y``  one option under its names of different times: one of them must survive
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ _NOT_SET = re.compile(r"# (CONFIG_[A-Za-z0-9_]+) is not set")
 _NAMES = re.compile(r"#: (CONFIG_\w+(?: or CONFIG_\w+)+)")
 _KERNELS = re.compile(r"#: (CONFIG_\w+) ((?:>=|<|[0-9]).*)")
 _FIGURES = "figures."
+_VARIABLE = "BLKLAB_CONFIG"
 # A distribution's keys are no part of the source.
 _KEYS = ('CONFIG_SYSTEM_TRUSTED_KEYS=""', 'CONFIG_SYSTEM_REVOCATION_KEYS=""')
 # Abilities of compiler and architecture are not choices of a configuration.
@@ -197,8 +199,16 @@ def describe_own(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     return "; ".join(f"{what}: {' '.join(names)}" for what, names in rows if names) or "as it is"
 
 
-def demand_own(text: str, path: Path) -> str:
-    """The text of a .config that gcc can build for x86-64. Raises Misuse."""
+def own_configuration() -> str:
+    """The text of the user's .config that kernels are built with, one that gcc can build for x86-64; empty for the
+    lab's. Raises Misuse.
+    """
+    path = Path(os.environ.get(_VARIABLE) or "")
+    if path == Path():
+        return ""
+    if not path.is_file():
+        raise Misuse(f"there is no configuration {path}", remedy="make defconfig, or name another file")
+    text = path.read_text()
     if "CONFIG_X86_64=y\n" not in text:
         raise Misuse(f"{path} is not for x86-64: CONFIG_X86_64 is not set", remedy="make ARCH=x86_64 menuconfig")
     if "CONFIG_CC_IS_CLANG=y\n" in text:

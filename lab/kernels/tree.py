@@ -98,6 +98,8 @@ def built(source: KernelSource, cache: Cache, *, tell: Tell = silent) -> Kernel:
     Raises Misuse when the source or mutant does not exist, CannotJudge when it cannot be built or
     configured as the lab needs it, LabBroken when this host lacks a tool or room.
     """
+    if kernel := _workshop(source, Path(), cache, tell).kept():
+        return kernel
     with cache.workspace(KIND, _workspace_key(source), tell) as workspace:
         return _workshop(source, workspace, cache, tell).kernel()
 
@@ -124,16 +126,6 @@ def in_objects(
         return look(objects, workspace / "src")
 
 
-def own_configuration() -> str:
-    """The text of the user's .config that kernels are built with; empty for the lab's. Raises Misuse."""
-    path = Path(os.environ.get(CONFIG_VARIABLE) or "")
-    if path == Path():
-        return ""
-    if not path.is_file():
-        raise Misuse(f"there is no configuration {path}", remedy="make defconfig, or name another file")
-    return kconfig.demand_own(path.read_text(), path)
-
-
 def _workshop(source: KernelSource, workspace: Path, cache: Cache, tell: Tell) -> "_Workshop":
     commit = git.commit_of(source.path, source.revision) if source.revision else ""
     return _Workshop(source, commit, build.toolchain(), workspace, cache, tell)
@@ -141,7 +133,9 @@ def _workshop(source: KernelSource, workspace: Path, cache: Cache, tell: Tell) -
 
 @dataclass(frozen=True)
 class _Workshop:
-    """One source in its workspace, which is this process's alone. ``commit`` is a hash, empty for a folder."""
+    """One source in its workspace, which is this process's alone (nobody's for what is ``kept``). ``commit`` is a hash,
+    empty for a folder.
+    """
 
     source: KernelSource
     commit: str
@@ -150,15 +144,31 @@ class _Workshop:
     cache: Cache
     tell: Tell
 
+    def kept(self) -> Kernel | None:
+        """The kernel of a commit or a package if the cache has it. In the workspace another process may build."""
+        source, commit = self.source, self.commit
+        if source.mutant or not (source.git_tree or commit):
+            return None
+        tree, makefile = git.tree_and_makefile(source.path, source.git_tree or commit)
+        if not makefile:
+            return None
+        recipe = build.recipe(_version(source, makefile), self.tools, (), kconfig.own_configuration())
+        entry = self.cache.find(store.KIND, _key(tree, recipe))
+        return None if entry is None else self._loaded(entry, tree, None, recipe)
+
     def kernel(self) -> Kernel:
         checkout, tree, mutation, patched, recipe = self._content()
-        key = digest_bytes(canonical([patched, recipe.digest]))
         made: list[Output] = []
         entry = self.cache.entry(
-            store.KIND, key, lambda into: made.append(self._build(checkout, patched, recipe, into))
+            store.KIND, _key(patched, recipe), lambda into: made.append(self._build(checkout, patched, recipe, into))
         )
+        return self._loaded(entry, tree, mutation, recipe, fresh=bool(made))
+
+    def _loaded(
+        self, entry: Path, tree: str, mutation: Mutation | None, recipe: Recipe, *, fresh: bool = False
+    ) -> Kernel:
         kernel = store.load(entry, self.source.spec, self._origin(tree, mutation), mutant=self.source.mutant)
-        return replace(kernel, build=recipe.digest, fresh=bool(made))
+        return replace(kernel, build=recipe.digest, fresh=fresh)
 
     def objects(self) -> Path:
         checkout, _, _, patched, recipe = self._content()
@@ -173,7 +183,7 @@ class _Workshop:
         mutation = self._mutation(release)
         patched = checkout.patched(tree, mutation.patch) if mutation else tree
         further = mutation.options if mutation else ()
-        recipe = build.recipe(release, self.tools, further, own_configuration())
+        recipe = build.recipe(release, self.tools, further, kconfig.own_configuration())
         return checkout, tree, mutation, patched, recipe
 
     def _tree(self, checkout: git.Checkout) -> str:
@@ -239,6 +249,10 @@ class _Workshop:
         if mutation is not None:
             parts.append(f"mutant {mutation.name}")
         return ", ".join([*parts, self.tools.name])
+
+
+def _key(tree: str, recipe: Recipe) -> str:
+    return digest_bytes(canonical([tree, recipe.digest]))
 
 
 def facts(kernel: Kernel) -> Mapping[str, object]:
@@ -320,7 +334,7 @@ def _version(source: KernelSource, makefile: str | None) -> Release:
 
 
 DEFAULT = "source:6.12"
-TREE_VARIABLE, CONFIG_VARIABLE = "BLKLAB_TREE", "BLKLAB_CONFIG"
+TREE_VARIABLE = "BLKLAB_TREE"
 _KIND = "sources"
 _ID = "tree-id"
 _FORM = re.compile(rf"([0-9]+\.[0-9]+)(?:\+({mutants.NAME_FORM}))?")

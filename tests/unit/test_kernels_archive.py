@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A source archive that git reads without its being unpacked: the same tree, and an interrupt that takes effect."""
+"""What git reads: a source archive without its being unpacked, a work tree, and a commit that was built before."""
 
 import os
 import signal
@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from lab.base.cache import Cache
 from lab.base.errors import LabBroken
 from lab.base.units import silent
+from lab.kernels import tree
 from lab.kernels.git import Checkout
-from tests.unit.tree_samples import commit, git, write_source
+from tests.unit.tree_samples import commit, fake_tools, git, write_fragments, write_source
 
 LIMIT = 3.0
 """Seconds from SIGTERM to the end: the issue's bound."""
@@ -108,3 +110,19 @@ def test_what_git_tracks_is_source_though_a_gitignore_names_it(tmp_path: Path) -
     plain = own.tree_of_folder(source)
     git(source, "update-index", "--split-index")
     assert own.tree_of_folder(source) == plain != tree
+
+
+@pytest.mark.timeout(60)
+def test_a_kernel_of_the_cache_does_not_wait_for_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_tools(tmp_path, monkeypatch)
+    monkeypatch.setattr("lab.kernels.kconfig.FRAGMENTS", tmp_path / "kconfigs")
+    write_fragments(tmp_path / "kconfigs")
+    source = write_source(tmp_path / "linux")
+    commit(source, "first")
+    named, cache = tree.read_source(f"{source}@HEAD", tmp_path / "mutants"), Cache(tmp_path / "cache")
+    first, said = tree.built(named, cache), list[str]()
+    (workspace,) = (cache.root / "trees").iterdir()
+    with cache.workspace("trees", workspace.name):
+        again = tree.built(named, cache, tell=said.append)
+    assert (again.digest, again.origin, again.build) == (first.digest, first.origin, first.build)
+    assert (first.fresh, again.fresh, said) == (True, False, [])
