@@ -64,10 +64,11 @@ MODELS = 0.05
 Renewed by: make calibrate.
 Miss: a smaller change of the code is not marked. False alarm: what a device model gets wrong is marked."""
 OF_FUNCTION = 0.007
-"""Share by which layout moves the instructions of a function for each I/O: those of all functions together move by up
-to 0.67 % (thresholds.md, "instructions, guest" and "cpu.per_io, CPU busy").
-Renewed by: python -m tools.thresholds, those two rows.
-Miss: a cost of less in one function is not seen. False alarm: a harmless commit is searched in vain."""
+"""Share by which layout moves the instructions of a function for each I/O. A read of elevator-submit executes one
+instruction or more of 180 functions. Of the 176 that did not change between two builds of linux-source-6.12 one of 2
+instructions moved by 1.2 %, all others by 0.62 % at most.
+Renewed by: blklab profile BASE NEW none.read, of elevator-submit on two layouts of one code.
+Miss: a smaller cost in a function is not seen. False alarm: a harmless commit is searched in vain."""
 SINGLE = 2.0
 """Factor from which two single values differ: seeds of one kernel were up to 1.5 apart (shared-queue, 6.1, victim of
 one-queue-mq-deadline: 0.94 and 1.39 IOPS).

@@ -13,13 +13,23 @@ import pytest
 from harness.cli import main
 from harness.commands.explain import _functions
 from harness.figures.read import figures_of
+from harness.judge.cells import CellResult
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.queues import Element, ElementKind
 from harness.profile import cells
-from harness.profile.cells import ProfiledBoot, ProfiledCell, chosen_cell, parse_cell, profile_of, recorded_profile
+from harness.profile.cells import (
+    ProfiledBoot,
+    ProfiledCell,
+    busy_cell,
+    chosen_cell,
+    parse_cell,
+    profile_of,
+    recorded_profile,
+)
 from harness.profile.model import BLIND, Code
 from harness.record.store import RunFolder
-from harness.scenario.registry import PER_IO
+from harness.scenario.model import Status
+from harness.scenario.registry import GUEST, IDLE, PER_IO
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_MISUSE, CannotJudge, LabBroken, Misuse
 from lab.native import elf, programs
@@ -199,3 +209,15 @@ def test_a_seed_that_a_run_does_not_have_is_what_is_wrong(
         error = capsys.readouterr().err
         assert f"--seed 99: {run.path.name} has the seeds 1, 2" in error
         assert "remedy: name one of them" in error
+
+
+def test_a_load_is_busy_whose_cpu_idles_for_five_per_cent_at_most() -> None:
+    def cell(arm: str, idle: float, **cost: float) -> CellResult:
+        costs = {("read", role, PER_IO): value for role, value in cost.items()}
+        return CellResult(arm, 1, Status.PASS, figures={("read", GUEST, IDLE): idle, **costs})
+
+    failed = CellResult("hangs", 1, Status.FAIL)
+    assert busy_cell([failed, cell("idle", 0.06, r=9.0), cell("uncounted", 0.01), cell("busy", 0.05, r=9.0)]) == (
+        ProfiledCell("busy", "read")
+    )
+    assert busy_cell([failed, cell("idle", 0.06, r=9.0)]) is None

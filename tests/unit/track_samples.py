@@ -158,7 +158,7 @@ class MadeUpBench:
         return Run(run, verdict, 1.0)
 
     def profile_of(self, _: object, run: RunFolder, __: object, kernel: Kernel, *, phase_seen: object) -> Profile:
-        """One function of 1,000 instructions, which layout moves by 0.05 %, and what it calls."""
+        """One function of 1,000 instructions, which layout moves by 0.05 %, what it calls, and one of fio."""
         name, _, word = run.facts.scenario.partition(".")
         self.profiled.append((self._kernels[kernel.digest][1], run.facts.scenario))
         cost = (
@@ -166,7 +166,8 @@ class MadeUpBench:
             * self._effect(self._kernels[kernel.digest][0], name).function
             * (1 + 0.001 * self._layout(kernel, word))
         )
-        return profile(f"kernel;{name}_fn 100 {round(100 * cost)}\nkernel;{name}_fn;called 100 5000")
+        program = f"user;fio`{name}_fn 100 500000\n"
+        return profile(f"{program}kernel;{name}_fn 100 {round(100 * cost)}\nkernel;{name}_fn;called 100 5000")
 
     def _layout(self, kernel: Kernel, word: str) -> float:
         """From -0.5 to 0.5."""
