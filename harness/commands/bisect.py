@@ -17,7 +17,19 @@ from harness.bisect.repository import Repository, demand_repository
 from harness.bisect.search import Bisection, NoisyBisection
 from harness.bisect.seeds import SeedOracle, odds
 from harness.commands.boots import bench_of, kernel_of, scenario_of, specs, store_of
-from harness.commands.options import ARMS, CONFIG, JOBS, NICE, RESULTS, SCENARIO, SEEDS, number, tell, words_of
+from harness.commands.options import (
+    ARMS,
+    CONFIG,
+    JOBS,
+    NICE,
+    RESULTS,
+    SCENARIO,
+    SEEDS,
+    configuration,
+    number,
+    tell,
+    words_of,
+)
 from harness.commands.parser import Command, option
 from harness.grid.lines import GridRow
 from harness.grid.measure import Sweeper
@@ -98,12 +110,12 @@ class _Asked:
     def words(self) -> list[str]:
         """Those of a command line."""
         named = ["--hunt", self.hunt] if self.hunt else [self.scenario]
-        return ["blklab", "bisect", *named, *words_of(seeds=self.seeds, arm=self.arms)]
+        return ["blklab", "bisect", *named, *words_of(seeds=self.seeds, arm=self.arms), *configuration()]
 
     def measured_by(self, spec: str) -> list[str]:
         """The command that measures a kernel."""
         search = ["blklab", "hunt", "--kept", self.hunt, "--kernel", spec]
-        return search if self.hunt else [*run_command(self.scenario, spec, self.seeds, self.arms)]
+        return search if self.hunt else [*run_command(self.scenario, spec, self.seeds, self.arms), *configuration()]
 
     def oracle(self, kept: KeptFind, kernel: Callable[[str], Kernel], setting: str = "") -> SeedOracle:
         at_once, bench = self.jobs or host.usable_cores(), self.bench

@@ -81,6 +81,7 @@ JOBS = option(
     help="boots, and compilers, at the same time (default: one per core)",
 )
 NICE = option("--nice", type=number(0, 19), metavar="N", help="niceness of a kernel's build (default: that of blklab)")
+_CONFIGURATION = "BLKLAB_CONFIG"
 CONFIG = option(
     "--config",
     type=config_file,
@@ -138,6 +139,11 @@ def words_of(**values: object) -> list[str]:
             if item is not None and item is not False:
                 words += [f"--{name}"] if item is True else [f"--{name}", str(item)]
     return words
+
+
+def configuration() -> list[str]:
+    """``--config FILE``, where kernels are built with a .config of the user's."""
+    return words_of(config=os.environ.get(_CONFIGURATION) or None)
 
 
 def tell(text: str) -> None:

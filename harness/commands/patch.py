@@ -14,7 +14,19 @@ from pathlib import Path
 from harness.base.checkout import results_root
 from harness.base.files import write_atomic
 from harness.commands.boots import bench_of, chosen_by, every_scenario, kernel_of, print_dry_run, store_of
-from harness.commands.options import ARMS, CONFIG, DRY_RUN, JOBS, NICE, RESULTS, SEEDS, number, tell, words_of
+from harness.commands.options import (
+    ARMS,
+    CONFIG,
+    DRY_RUN,
+    JOBS,
+    NICE,
+    RESULTS,
+    SEEDS,
+    configuration,
+    number,
+    tell,
+    words_of,
+)
 from harness.commands.parser import Command, OneOf, flag, option
 from harness.hunt.kept import finds_in
 from harness.judge.visible import unseen_change
@@ -107,6 +119,7 @@ class _Measuring:
     def words(self) -> list[str]:
         """Those of a command line that measures in the same way."""
         words = words_of(scenario=self.scenario, each=self.each, all=self.every)
+        words += configuration()
         return words + words_of(most=self.most if self.most != MOST else None, seeds=self.seeds, arm=self.arms)
 
 

@@ -19,9 +19,11 @@ from harness.commands.options import (
     RESULTS,
     SCENARIO,
     SEEDS,
+    configuration,
     number,
     print_or_write,
     tell,
+    words_of,
 )
 from harness.commands.parser import Command, flag, option
 from harness.commands.verdict import EXPORTS, FORMATS, Exports
@@ -102,7 +104,7 @@ def _run(
     ended: list[tuple[str, Verdict]] = []
     for ref, each in named.items():
         own = arms_of(arms, each, chosen)
-        command = (*run_command(ref, kernel, seeds, own), *(("--verify",) if verify else ()))
+        command = (*run_command(ref, kernel, seeds, own), *words_of(verify=verify), *configuration())
         request = Request(each, booted, seeds, own, verify, command=command)
         verdict = _measure(bench, request, (base, bases[0]) if base else None, exports, mail)
         ended.append((each.name, verdict))

@@ -202,8 +202,10 @@ def test_the_change_in_a_tree_is_measured_against_its_base_and_ends_with_lines_f
     monkeypatch.chdir(tree / "block")
     edit(tree)
     before = state(tree)
-    words = ["patch", "--scenario", "fair-tags", "--no-profile", "--results", str(tmp_path / "results")]
-    assert main(words) == EXIT_FAIL
+    monkeypatch.setenv("BLKLAB_CONFIG", "")
+    (tmp_path / "own").write_text("CONFIG_X86_64=y\n")
+    words = ["patch", "--scenario", "fair-tags", "--no-profile", "--config", str(tmp_path / "own")]
+    assert main([*words, "--results", str(tmp_path / "results")]) == EXIT_FAIL
     out, err = capsys.readouterr()
     boots = 2 * len(expand(load_scenario("fair-tags")))
     assert "blklab: builds 2 kernels, unless they are in the cache: unknown, unknown\n" in err
@@ -211,7 +213,7 @@ def test_the_change_in_a_tree_is_measured_against_its_base_and_ends_with_lines_f
     assert "blklab: fair-tags: worse: " in err
     assert f"\n{base[:12]} -> {base[:12]} with what is not committed on {base[:12]}\n" in out
     lines = out.splitlines()[-8:]
-    assert lines[0].startswith("Verdict: WORSE  ") and lines[-1] == "Repeat:  blklab patch --scenario fair-tags"
+    assert lines[0].startswith("Verdict: WORSE  ") and lines[-1].endswith(f" fair-tags --config {tmp_path / 'own'}")
     said = [line[9:] for line in lines[2:5]]
     assert said == ["PASS 0.9550 [0.9500 .. 0.9600]", "FAIL 0.8100 [0.8000 .. 0.8200]", "-15.2%"]
     assert state(tree) == before
