@@ -23,7 +23,6 @@ MIXED = "mixed"
 STRATEGIES = (MIXED, FEW, STALLS, TURNS)
 _MIX = (FEW, FEW, FEW, STALLS)
 SEEDS_FILE = "seeds.jsonl"
-_FOLDER = "hunts"
 
 
 @dataclass(frozen=True)
@@ -74,15 +73,13 @@ def demand_cpus(scenario: Scenario, arms: Sequence[str]) -> None:
     if not scenario.timing.exact:
         raise Misuse(f"{scenario.name} is of the wall clock", remedy="hunt takes scenarios whose boots repeat exactly")
     if alone := [name for name in arms if not scenario.arms[name].topology.processors.several]:
-        raise Misuse(
-            f"arm {alone[0]} of {scenario.name} has one CPU", remedy="write machine: {cpus: 2} in its topology"
-        )
+        raise Misuse(f"arm {alone[0]} of {scenario.name} has one CPU", remedy="machine: {cpus: 2} in its topology")
 
 
 def folder_of(results: Path, scenario: Scenario, spec: str) -> Path:
     """That of all searches with this scenario on the kernel ``spec``."""
     plain = "".join(char if char.isalnum() or char in "-.+" else "-" for char in spec)
-    folder = results / _FOLDER / f"{scenario.name}-{plain}"
+    folder = results / "hunts" / f"{scenario.name}-{plain}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -154,7 +154,7 @@ def story_of(find: Find, repeated: int, reduced: Reduced, strategy: str, tell: T
 
 def place_of(ground: Ground, address: int) -> str:
     symbol = ground.symbols.function_at(address)
-    return f"{symbol.name}+{address - symbol.address:#x}" if symbol else f"{address:#x}"
+    return f"{symbol.name}+{address - symbol.address:#x}" if symbol else "user space"
 
 
 def uses_of(accesses: Iterable[Access], fields: Mapping[int, str]) -> Iterator[str]:

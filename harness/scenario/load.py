@@ -76,8 +76,10 @@ def find_scenario(ref: str, *, search: Path = SCENARIOS) -> Path:
 
 
 def ref_of(scenario: Scenario) -> str:
-    """What ``find_scenario`` takes for it: the name of a shipped one, else the path."""
-    return scenario.name if scenario.path.parent == SCENARIOS else strict.shown_path(scenario.path)
+    """What ``find_scenario`` takes for it: the name of a shipped one in its folder, else the path."""
+    path = scenario.path.resolve()
+    inside = path.is_relative_to(SCENARIOS)
+    return str(path.relative_to(SCENARIOS).with_suffix("")) if inside else strict.shown_path(scenario.path)
 
 
 @dataclass(frozen=True)

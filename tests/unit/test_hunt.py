@@ -169,6 +169,7 @@ change 0 ffffffff81000000 1 500 1 10
 run 1 ffffffff81000100 20
 run 1 ffffffff81000108 22
 run 1 ffffffff81000200 25
+run 1 56071e622a7a 26
 back 0 ffffffff81000018 40
 """
 """By the symbols and lines of test_sharing_report.py; ``reader`` is not among the functions of the hunt."""
@@ -196,10 +197,11 @@ def test_a_place_says_which_shared_lines_its_block_uses(tmp_path: Path) -> None:
     """Packaged: lines of symbols by these, of the heap by the functions that move them; no source. Block 0x0 ends where
     0x18 begins, and complete_one uses the counter in its second block; ``reader`` is no place."""
     lines = [line.strip() for line in told_story(tmp_path).lines()]
-    assert lines[5:9] == [
+    assert lines[5:10] == [
         "1. CPU 0 in submit_one+0x0 [writes counter], time 1, stops behind this block",
         "-> CPU 1 in complete_one.isra.0+0x0 [writes counter]",
         "-> CPU 1 in reader+0x0",
+        "-> CPU 1 in user space",
         "-> CPU 0 in submit_one+0x18 [writes heap of reader, submit_one; writes per-CPU runqueues of CPU 0] goes on, "
         "after 30 instructions",
     ]
@@ -213,14 +215,14 @@ def test_the_page_has_a_column_for_each_cpu_and_a_row_for_each_place(tmp_path: P
     assert "hang: &lt;b&gt;task&lt;/b&gt;" in text
     rows = re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)
     assert [re.findall(r"<td class=\"(?:wide )?(\w+)\"", row) for row in rows[1:]] == [
-        *(["miss"], ["skip", "done"], ["skip", "done"], ["miss"]),
+        *(["miss"], ["skip", "done"], ["skip", "done"], ["skip", "done"], ["miss"]),
     ]
     assert re.findall(r'scope="col">(.*?)<', rows[0]) == ["change", "CPU 0", "CPU 1"]
     assert [re.findall("<code>(.*?)</code>", row) for row in rows[1:]] == [
-        *(["submit_one+0x0"], ["complete_one.isra.0+0x0"], ["reader+0x0"], ["submit_one+0x18"]),
+        *(["submit_one+0x0"], ["complete_one.isra.0+0x0"], ["reader+0x0"], ["user space"], ["submit_one+0x18"]),
     ]
     assert "[writes counter]" in rows[1]
-    assert "after 30 instructions" in rows[4]
+    assert "after 30 instructions" in rows[5]
 
 
 def test_where_a_block_uses_no_shared_line_its_function_does(tmp_path: Path) -> None:
@@ -354,4 +356,6 @@ def test_words_of_hunt_that_contradict_each_other(capsys: pytest.CaptureFixture[
 
 def test_a_find_names_its_scenario_so_that_it_loads_again() -> None:
     scenario = load_scenario("hunt/planted-list")
+    assert ref_of(scenario) == "hunt/planted-list"
     assert load_scenario(ref_of(scenario)).digest == scenario.digest
+    assert ref_of(replace(scenario, path=Path("mine/x.yaml"))) == "mine/x.yaml"
