@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from harness.base.checkout import HUNTS
 from harness.cli import main
 from harness.hunt.kept import KeptFind, Tried, enough, find_file, miss, read_find, try_find, write_find
 from harness.hunt.reduce import Reduced, fewest
@@ -262,6 +263,8 @@ def test_a_find_is_a_file_and_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "schedule.yaml"
     write_find(path, KEPT)
     assert read_find(path) == KEPT
+    write_find(path, replace(KEPT, kernel="path:/not/here"))
+    assert read_find(path).kernel == "path:/not/here"
     rows = (Symbol(0x100, "f"), Symbol(0x200, "g"))
     ground = cast(
         Ground, SimpleNamespace(symbols=Symbols(rows, rows), job=SimpleNamespace(kernel=SimpleNamespace(release="6")))
@@ -298,6 +301,19 @@ def test_a_find_has_a_name_or_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert find_file(str(path)) == find_file("planted-list") == path
     with pytest.raises(Misuse, match="there is no find planted-lits, did you mean planted-list"):
         find_file("planted-lits")
+
+
+@pytest.mark.parametrize("path", sorted(HUNTS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_finds_load(path: Path) -> None:
+    kept = read_find(find_file(path.stem))
+    assert kept.planned.arms[kept.arm].topology.processors.several
+    assert kept.planned.hunt
+    assert kept.planned.hunt.at == kept.functions
+    assert kept.seeds >= enough(kept.after)
+
+
+def test_the_two_planted_races_that_were_found_are_shipped() -> None:
+    assert {path.stem for path in HUNTS.glob("*.yaml")} >= {"planted-list", "planted-sleep"}
 
 
 @pytest.mark.parametrize(("after", "seeds"), [(1, 1), (4, 17), (36, 164), (1000, 4603)])

@@ -10,7 +10,7 @@ import pytest
 
 from harness.cli import main
 from harness.commands import patch as command
-from harness.hunt.kept import KeptFind, Tried, write_find
+from harness.hunt.kept import KeptFind, Tried, finds_in, write_find
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge
 from lab.kernels.model import Kernel
 from tests.unit.record_samples import run_of
@@ -77,3 +77,8 @@ def test_a_kept_search_that_finds_a_fault_in_the_series_alone_is_worse(
     assert searched == [False, True][: 1 + (series is not None and series != NOTHING)]
     assert "hunt late: up to 164 seeds of few on each side" in said.err
     assert "hunt other" not in said.err
+
+
+def test_finds_are_chosen_by_their_functions() -> None:
+    assert [*finds_in(["null_take_cell", "x"])] == ["planted-list"]
+    assert finds_in(["x"]) == {}
