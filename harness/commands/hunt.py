@@ -64,9 +64,8 @@ def _hunt(
             print(f"FOUND  {ground.clean}\n       arm {ground.arm.name} fails without any change of CPU")
             return EXIT_FAIL
     searched = Search(grounds, strategy, root, at_once, _progress).run(limits)
-    command = " ".join(
-        ["blklab hunt", *words_of(kernel=kernel, strategy=strategy, first=first, at=functions), ref_of(chosen)]
-    )
+    words = words_of(kernel=kernel, strategy=strategy, first=first, at=functions)
+    command = " ".join(["blklab hunt", *words, ref_of(chosen)])
     stories = [_reported(each, strategy, limits.first, command) for each in searched.finds]
     if json:
         finds = [dict(read_find(path / _SCHEDULE).__dict__, folder=str(path)) for path in stories]

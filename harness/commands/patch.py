@@ -252,8 +252,7 @@ def _measure(
         _print(compared[-1])
     whole = study.compare(steps[0], steps[-1], scenarios) if compared[1:] else compared[0]
     if finds:
-        jobs = how.jobs or host.usable_cores()
-        whole = replace(whole, hunted=tuple(study.hunted(steps[0], steps[-1], finds, jobs)))
+        whole = replace(whole, hunted=tuple(study.hunted(steps[0], steps[-1], finds, how.jobs or host.usable_cores())))
         compared.append(whole)
         print("\n".join(summary(whole)))
     differs = whole.effect in (Effect.WORSE, Effect.BETTER)

@@ -54,8 +54,7 @@ _FILE = Record(
 _TEXTS = ("scenario", "arm", "kernel", "fault", "searched", "strategy")
 _COUNTS = ("first", "after", "seeds")
 _MISS = 0.01
-_ELSEWHERE = ("path:", "tree:")
-"""Folders of the machine that made the find."""
+_ELSEWHERE = ("path:", "tree:")  # folders of the machine that made the find
 
 
 def miss(after: int, seeds: int) -> float:
