@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A kept find as the question of a bisection: a kernel is bad where its search finds a fault of the same kind."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.bisect.notebook import Answer, ClaimSeen, CommitWord, Observation
 from harness.grid.lines import GridRow
-from harness.hunt.kept import KeptFind, Tried, miss
+from harness.hunt.kept import KeptFind, Tried, odds
 from harness.report.format import plural
 from harness.scenario.model import Status
 from lab.base.errors import CannotJudge
@@ -40,7 +40,8 @@ class SeedOracle:
             return Observation(commit, self.setting, untestable=f"another fault: {tried.others[0]}")
         that = f"{plural(self.kept.seeds, 'seed')} of {self.kept.strategy} have no fault of kind {self.kept.kind}"
         status, rate = (Status.FAIL, 1 / tried.seeds) if tried.fault else (Status.PASS, 0.0)
-        return Observation(commit, self.setting, (ClaimSeen(that, RATIO, str(status), (rate,)),))
+        ratio = f"{RATIO}, in other functions" if tried.elsewhere else RATIO
+        return Observation(commit, self.setting, (ClaimSeen(that, ratio, str(status), (rate,)),))
 
     def prepare(self, commit: str) -> None:
         self.build(commit)
@@ -50,11 +51,10 @@ class SeedOracle:
         return row, self.measure(row.cells[place].kernel.spec)
 
 
-def odds(kept: KeptFind, answers: Iterable[tuple[Observation, Answer]]) -> str:
+def summary(kept: KeptFind, answers: Sequence[tuple[Observation, Answer]]) -> str:
     """How many seeds a good side passed, and how probable it is that they miss the fault of the bad end, the first."""
-    (bad, _) = next(pair for pair in answers if pair[1].word is CommitWord.BAD)
-    after = round(1 / bad.claims[0].values[0])
-    return (
-        f"The bad end fails after {plural(after, 'seed')}; each good side passed {kept.seeds}. At that rate"
-        f" {miss(after, kept.seeds):.1%} of such searches find nothing, an estimate of one find."
-    )
+    bad = next(seen for seen, answer in answers if answer.word is CommitWord.BAD)
+    after, good = round(1 / bad.claims[0].values[0]), [seen for seen, each in answers if each.word is CommitWord.GOOD]
+    elsewhere = any(claim.ratio != RATIO for seen in good for claim in seen.claims)
+    passed = f"The bad end fails after {plural(after, 'seed')}; each good side passed {kept.seeds}"
+    return f"{passed}: {odds(after, kept.seeds, elsewhere=elsewhere)}."

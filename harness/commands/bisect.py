@@ -15,7 +15,7 @@ from harness.bisect.notebook import KernelOracle, State
 from harness.bisect.releases import Releases, between, bisect_releases, demand_figure, text
 from harness.bisect.repository import Repository, demand_repository
 from harness.bisect.search import Bisection, NoisyBisection
-from harness.bisect.seeds import SeedOracle, odds
+from harness.bisect.seeds import SeedOracle, summary
 from harness.commands.boots import bench_of, kernel_of, scenario_of, specs, store_of
 from harness.commands.options import (
     ARMS,
@@ -71,8 +71,8 @@ def _bisect(
     ahead: int,
 ) -> int:
     _check(scenario or hunt, tree, good, bad, figure)
-    asked = _Asked(scenario, hunt, seeds, arms, results, jobs)
-    wanted = asked.wanted(claims=not figure)
+    asked = _Asked(scenario, hunt, seeds, tuple(arms), results, jobs)
+    wanted = asked.kept.planned if asked.kept else scenario_of(scenario, seeds, arms, claims=not figure)
     code, ends = EXIT_PASS, (good, bad)
     if good.startswith(_DEBIAN):
         row = _row(wanted, tree, ends, figure, arms)
@@ -91,16 +91,13 @@ class _Asked:
     scenario: str
     hunt: str
     seeds: int | None
-    arms: Sequence[str]
+    arms: tuple[str, ...]
     results: str | None
     jobs: int
 
     @cached_property
     def kept(self) -> KeptFind | None:
         return read_find(find_file(self.hunt)) if self.hunt else None
-
-    def wanted(self, *, claims: bool) -> Scenario:
-        return self.kept.planned if self.kept else scenario_of(self.scenario, self.seeds, self.arms, claims=claims)
 
     @cached_property
     def bench(self) -> Bench:
@@ -111,11 +108,6 @@ class _Asked:
         """Those of a command line."""
         named = ["--hunt", self.hunt] if self.hunt else [self.scenario]
         return ["blklab", "bisect", *named, *words_of(seeds=self.seeds, arm=self.arms), *configuration()]
-
-    def measured_by(self, spec: str) -> list[str]:
-        """The command that measures a kernel."""
-        search = ["blklab", "hunt", "--kept", self.hunt, "--kernel", spec]
-        return search if self.hunt else [*run_command(self.scenario, spec, self.seeds, self.arms), *configuration()]
 
     def oracle(self, kept: KeptFind, kernel: Callable[[str], Kernel], setting: str = "") -> SeedOracle:
         at_once, bench = self.jobs or host.usable_cores(), self.bench
@@ -135,8 +127,7 @@ def _by_commit(wanted: Scenario, asked: _Asked, tree: Path, ends: tuple[str, str
     folder.mkdir(parents=True, exist_ok=True)
     repository = Repository(tree, folder / "clone.git")
     state = State(wanted.digest, str(tree), repository.resolve(ends[0]), repository.resolve(ends[1]))
-    arms = tuple(asked.arms)
-    kernels = KernelOracle(asked.bench, repository.folder, f"tree:{tree}", wanted, tell, asked.seeds, arms)
+    kernels = KernelOracle(asked.bench, repository.folder, f"tree:{tree}", wanted, tell, asked.seeds, asked.arms)
     oracle = asked.oracle(asked.kept, kernels.kernel, kernels.setting) if asked.kept else kernels
     if not wanted.timing.exact:
         # No build runs in advance: it would disturb measurements on the wall clock.
@@ -146,9 +137,11 @@ def _by_commit(wanted: Scenario, asked: _Asked, tree: Path, ends: tuple[str, str
     tell(kernels.drift(state.good, state.bad))
     repeat = [shlex.join([*asked.words, "--tree", str(tree), "--good", ends[0], "--bad", ends[1]])]
     for sha in (finding.culprit.parents[0], finding.culprit.sha) if finding.culprit else ():
-        repeat.append(shlex.join(asked.measured_by(f"tree:{tree}@{sha}")))
+        spec = f"tree:{tree}@{sha}"
+        search = ["blklab", "hunt", "--kept", asked.hunt, "--kernel", spec]
+        repeat.append(shlex.join(search if asked.kept else run_command(asked.scenario, spec, asked.seeds, asked.arms)))
     if asked.kept:
-        finding = replace(finding, odds=odds(asked.kept, [(step.seen, step.answer) for step in finding.steps]))
+        finding = replace(finding, odds=summary(asked.kept, [(step.seen, step.answer) for step in finding.steps]))
     _report(finding, wanted, folder, repeat, _differential(asked.bench, kernels, finding))
     tell(f"mail and state: {folder}")
     return EXIT_PASS if finding.verified else EXIT_CANNOT_JUDGE
@@ -201,7 +194,7 @@ def _told(releases: Releases, asked: _Asked, figure: str) -> tuple[int, tuple[st
     onwards = "" if figure or _series(good) > _series(bad) else shlex.join(command)
     print("\n".join(text(releases, len(drifted.options), onwards)))
     if asked.kept:
-        print(odds(asked.kept, [(releases.seen[place], answer) for place, answer in releases.answers.items()]))
+        print(summary(asked.kept, [(releases.seen[place], answer) for place, answer in releases.answers.items()]))
     return EXIT_CANNOT_JUDGE if releases.left else EXIT_PASS, tags
 
 

@@ -12,7 +12,7 @@ from harness.base.files import write_atomic, write_json
 from harness.commands.boots import kernel_of, lab_of_host, scenario_of
 from harness.commands.options import ARMS, JOBS, KERNEL, RESULTS, SCENARIO, number, tell, words_of
 from harness.commands.parser import Command, flag, option
-from harness.hunt.kept import KeptFind, enough, find_file, miss, read_find, write_find
+from harness.hunt.kept import KeptFind, enough, find_file, odds, read_find, write_find
 from harness.hunt.reduce import REPEATS, Reducer
 from harness.hunt.search import MIXED, STRATEGIES, Find, Limits, Search, Searched, demand_cpus, folder_of, grounds_of
 from harness.hunt.story import LIMITS, place_of, searched_lines, story_of
@@ -73,10 +73,8 @@ def _hunt(
     else:
         print("\n".join([*([] if stories else ["nothing found"]), *searched_lines(searched, grounds, at_once)]))
         if kept is not None and not stories:
-            odds = f"{miss(find.after, searched.seeds):.1%} of such searches find nothing"
-            print(
-                f"where a fault shows once in {plural(find.after, 'seed')}, as on {find.kernel}, {odds} (an estimate)"
-            )
+            text = odds(find.after, searched.seeds, elsewhere=grounds[0].functions != find.functions)
+            print(f"{find.kernel} fails after {plural(find.after, 'seed')}: {text}")
         print(LIMITS)
     return EXIT_FAIL if stories else EXIT_PASS
 

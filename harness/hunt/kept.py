@@ -62,6 +62,13 @@ def miss(after: int, seeds: int) -> float:
     return (1 - 1 / after) ** seeds
 
 
+def odds(after: int, seeds: int, *, elsewhere: bool) -> str:
+    """``miss`` as text; none where a kernel was searched ``elsewhere`` than in the functions of the find."""
+    if elsewhere:
+        return "how many searches miss it is unknown where functions of the find are missing"
+    return f"{miss(after, seeds):.1%} of such searches miss it, an estimate of one find"
+
+
 def enough(after: int) -> int:
     """The seeds of which 1 % find nothing where one of ``after`` does, and ``after`` at least."""
     return max(after, math.ceil(math.log(_MISS) / math.log(1 - 1 / after))) if after > 1 else 1
@@ -114,12 +121,13 @@ class KeptFind:
 class Tried:
     """A kept search on a kernel: the last of ``seeds`` made ``fault``, which is empty where none did.
 
-    ``others`` are faults of another kind.
+    ``others`` are faults of another kind; ``elsewhere``: in other functions than those of the find.
     """
 
     seeds: int
     fault: str = ""
     others: tuple[str, ...] = ()
+    elsewhere: bool = False
 
 
 def try_find(
@@ -135,7 +143,8 @@ def try_find(
     faults = sorted((find.seed, str(find.trial.fault)) for find in searched.finds)
     same = [(seed - kept.first + 1, fault) for seed, fault in faults if fault.startswith(f"{kept.kind}:")]
     others = tuple(fault for _, fault in faults if not fault.startswith(f"{kept.kind}:"))
-    return Tried(*min(same), others=others) if same else Tried(searched.seeds, others=others)
+    elsewhere = ground.functions != kept.functions
+    return Tried(*(min(same) if same else (searched.seeds, "")), others, elsewhere)
 
 
 def write_find(path: Path, kept: KeptFind) -> None:

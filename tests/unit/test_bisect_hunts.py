@@ -11,7 +11,7 @@ from harness.bisect.notebook import CommitWord, State
 from harness.bisect.releases import between, text
 from harness.bisect.repository import Repository
 from harness.bisect.search import Bisection
-from harness.bisect.seeds import SeedOracle, odds
+from harness.bisect.seeds import SeedOracle, summary
 from harness.cli import main
 from harness.grid.lines import GridRow
 from harness.hunt.kept import KeptFind, Tried
@@ -25,7 +25,7 @@ KEPT = KeptFind(
 )
 SCENARIO = load_scenario(KEPT.scenario)
 FOUND, NOTHING, OTHER = Tried(35, "claim: a waits 4 ms"), Tried(164), Tried(164, others=("oops: NULL",))
-WORDS = {"good": NOTHING, "bad": FOUND, "oops": OTHER}
+WORDS = {"new": replace(NOTHING, elsewhere=True), "good": NOTHING, "bad": FOUND, "oops": OTHER}
 
 
 def oracle(word_of: dict[str, str], tried: list[tuple[str, bool]], told: list[str] | None = None) -> SeedOracle:
@@ -60,10 +60,10 @@ def test_the_commit_from_which_on_a_search_finds_the_fault(tmp_path: Path) -> No
     assert finding.culprit and finding.culprit.sha == commits[9]
     assert finding.verified
     assert [moved for _, moved in tried].count(True) == 2
-    says = odds(KEPT, [(step.seen, step.answer) for step in finding.steps])
+    says = summary(KEPT, [(step.seen, step.answer) for step in finding.steps])
     assert says == (
-        "The bad end fails after 35 seeds; each good side passed 164. At that rate 0.9% of such searches find nothing, "
-        "an estimate of one find."
+        "The bad end fails after 35 seeds; each good side passed 164: 0.9% of such searches miss it, an estimate of "
+        "one find."
     )
     lines = [*conclusion(replace(finding, odds=says), SCENARIO)]
     assert f"Verified. {says}" in lines
@@ -72,6 +72,13 @@ def test_the_commit_from_which_on_a_search_finds_the_fault(tmp_path: Path) -> No
     assert '("change 9") lets a schedule of several CPUs find a fault of the block layer:' in letter
     assert "  164 seeds of few have no fault of kind claim\n    finds per seed\n    0 before, 0.02857 since\n" in letter
     assert says in letter
+
+
+def test_a_good_side_without_the_functions_of_the_find_has_no_odds(tmp_path: Path) -> None:
+    finding, _ = bisected(tmp_path, ["new", "bad"])
+    says = summary(KEPT, [(step.seen, step.answer) for step in finding.steps])
+    assert says.endswith("passed 164: how many searches miss it is unknown where functions of the find are missing.")
+    assert "%" not in says
 
 
 def test_another_fault_and_kernels_that_cannot_be_searched_are_skipped(tmp_path: Path) -> None:
@@ -112,7 +119,7 @@ def test_the_release_from_which_on_a_search_finds_the_fault(bad: int) -> None:
     assert f"6.{bad} -> 6.{bad + 1}: 6.{bad} is the last good release, 6.{bad + 1} the first bad one" in lines
     assert "  164 seeds of few have no fault of kind claim: 0 -> 0.02857" in lines
     assert f"  {len(tried)} of 7 kernels measured" in lines
-    assert "after 35 seeds" in odds(
+    assert "after 35 seeds" in summary(
         KEPT, [(releases.seen[place], answer) for place, answer in releases.answers.items()]
     )
 

@@ -327,6 +327,7 @@ class _Boots:
     """A ground whose seeds fail as ``faults`` says; a schedule names its seed."""
 
     course, identity, clean = Course(places=PLACES), "0" * 40, None
+    functions: tuple[str, ...] = ("f", "g")
     arm = SimpleNamespace(name="null-blk")
 
     def __init__(self, faults: dict[int, Fault]) -> None:
@@ -358,6 +359,9 @@ def test_a_kept_search_ends_at_a_fault_of_its_kind(
     lab = cast(Any, None)
     assert try_find(lab, kernel, kept, kept.planned, tmp_path, at_once=1, tell=lambda _: None) == tried
     assert boots.seeds == [*range(10, last + 1)]
+    boots.functions = ("f",)
+    again = try_find(lab, kernel, kept, kept.planned, tmp_path, at_once=1, tell=lambda _: None)
+    assert again.elsewhere
 
 
 def test_words_of_hunt_that_contradict_each_other(capsys: pytest.CaptureFixture[str]) -> None:
