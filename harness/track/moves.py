@@ -92,12 +92,12 @@ class Seen:
                 return ensemble.median if ensemble else None
 
 
-def function_of(move: Move) -> str:
-    """The function whose count it is; empty for all other moves."""
+def function_of(move: Move) -> tuple[str, ...]:
+    """The function whose count it is; none for all other moves."""
     if move.kind is not Kind.FIGURE:
-        return ""
+        return ()
     name, row = named(*move.name.split(".", 3)[2:])
-    return name if row is FUNCTION else ""
+    return (name,) if row is FUNCTION else ()
 
 
 @lru_cache(maxsize=1024)
@@ -197,7 +197,4 @@ def word_before(move: Move) -> str:
 
 def differs(move: Move, before: Seen, after: Seen) -> Move | None:
     """The move between two other runs, None where they do not differ in it."""
-    function = function_of(move)
-    return next(
-        (other for other in moves(before, after, (function,) if function else ()) if other.key == move.key), None
-    )
+    return next((other for other in moves(before, after, function_of(move)) if other.key == move.key), None)

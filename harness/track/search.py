@@ -68,6 +68,7 @@ class RangeSearch:
     tell: Tell
     causes: list[Cause] = field(default_factory=list)
     _asked: set[tuple[object, ...]] = field(default_factory=set)
+    _skipped: set[str] = field(default_factory=set)
 
     def run(self, between: Iterable[tuple[Move, str, str]]) -> Sequence[Cause]:
         """Each move with its good end, empty where that is not known, and its bad end, which contains the good one."""
@@ -110,7 +111,9 @@ class RangeSearch:
         try:
             return answer(move, self.measures.seen(commit, move.scenario), *ends)
         except CannotJudge as error:
-            self.tell(f"{commit[:12]}: skipped, {error.message}")
+            if commit not in self._skipped:
+                self.tell(f"{commit[:12]}: skipped, {error.message}")
+            self._skipped.add(commit)
             return CommitWord.SKIP
 
     def _ended(self, suspicion: Suspicion, culprit: str, left: Sequence[str]) -> Iterator[Suspicion]:

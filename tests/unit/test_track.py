@@ -132,6 +132,16 @@ def test_two_steps_of_one_figure_in_one_night_are_two_culprits(tracked: MadeUpTr
     assert {alarm.culprit for alarm in alarms} == {first, second} and all(alarm.verified for alarm in alarms)
 
 
+def test_a_commit_that_does_not_build_is_told_once(tracked: MadeUpTracker, history: History) -> None:
+    """Not once for each figure that is searched."""
+    slow = history.commit("slow", {"block/beta/slow.c": "effect starves"})
+    broken = history.commit("break", {"block/alpha/broken.c": "broken"})
+    history.commit("mend", {"block/alpha/broken.c": None})
+    _, _, alarms = alarms_of(tracked, harmless(history, "a"))
+    assert [alarm.culprit for alarm in alarms] == [slow] and len(alarms[0].moves) > 1
+    assert len([line for line in tracked.told if line.startswith(f"{broken[:12]}: skipped")]) == 1
+
+
 def test_a_head_that_does_not_build_is_an_alarm_and_its_parent_is_measured(
     tracked: MadeUpTracker, history: History
 ) -> None:
