@@ -51,10 +51,15 @@ class Symbol:
     name: str
     module: str = ""
 
+    @property
+    def order(self) -> tuple[int, bool, int, str]:
+        # Without lockdep a lock_class_key has no size, and the address of the variable behind it.
+        return self.address, not self.name.startswith("__key."), -len(self.name), self.name
+
 
 @dataclass(frozen=True)
 class Symbols:
-    """Sorted by address, of several names for one the shortest last; ``code`` are those that are executed."""
+    """Sorted by ``order``, of several names for an address the shortest last; ``code`` are those that are executed."""
 
     every: tuple[Symbol, ...]
     code: tuple[Symbol, ...]
@@ -108,11 +113,11 @@ def read_kallsyms(text: str) -> Symbols:
     """Raises LabBroken where the kernel hides addresses."""
     rows = []
     for address, kind, name, *module in map(str.split, text.splitlines()):
-        rows.append((int(address, 16), -len(name), name, module[0].strip("[]") if module else "", kind in "tTwW"))
-    if not any(row[0] for row in rows):
+        rows.append((Symbol(int(address, 16), name, module[0].strip("[]") if module else ""), kind in "tTwW"))
+    if not any(symbol.address for symbol, _ in rows):
         raise LabBroken("the kernel hides the addresses of its symbols", remedy="report this as a bug of blklab")
-    every = [(Symbol(address, name, module), code) for address, _, name, module, code in sorted(rows)]
-    return Symbols(tuple(symbol for symbol, _ in every), tuple(symbol for symbol, code in every if code))
+    rows.sort(key=lambda row: row[0].order)
+    return Symbols(tuple(symbol for symbol, _ in rows), tuple(symbol for symbol, code in rows if code))
 
 
 def image_symbols(lab: Lab, prepared: PreparedJob, phase_seen: PhaseSeen = silent) -> Symbols:
@@ -187,7 +192,7 @@ def with_modules(symbols: Symbols, kernel: Kernel, sections: Mapping[str, str]) 
     ]
     code = (symbol for section, symbol in labels if section == ".text")
     every, code_too = (
-        tuple(sorted((*known, *more), key=lambda symbol: symbol.address))
+        tuple(sorted((*known, *more), key=lambda symbol: symbol.order))
         for known, more in ((symbols.every, (symbol for _, symbol in labels)), (symbols.code, code))
     )
     return Symbols(every, code_too)

@@ -57,16 +57,14 @@ _MISS = 0.01
 _ELSEWHERE = ("path:", "tree:")  # folders of the machine that made the find
 
 
-def miss(after: int, seeds: int) -> float:
-    """The probability that ``seeds`` find nothing where one of ``after`` does: an estimate, of one find."""
-    return (1 - 1 / after) ** seeds
-
-
 def odds(after: int, seeds: int, *, elsewhere: bool) -> str:
-    """``miss`` as text; none where a kernel was searched ``elsewhere`` than in the functions of the find."""
+    """How many searches of ``seeds`` find nothing where one of ``after`` seeds fails: an estimate, of one find.
+
+    None where a kernel was searched ``elsewhere`` than in the functions of the find.
+    """
     if elsewhere:
         return "how many searches miss it is unknown where functions of the find are missing"
-    return f"{miss(after, seeds):.1%} of such searches miss it, an estimate of one find"
+    return f"{(1 - 1 / after) ** seeds:.1%} of such searches miss it, an estimate of one find"
 
 
 def enough(after: int) -> int:

@@ -83,6 +83,15 @@ def test_a_line_has_the_name_of_its_symbol_of_its_cpu_or_of_the_functions_that_m
     ]
 
 
+def test_the_key_of_a_lock_class_without_a_size_names_no_line() -> None:
+    """Its address is that of the variable behind it, and its name may be the shorter one."""
+    rows = ["ffffffff82a00000 D __key.1", "ffffffff82a00000 D counter_of_all"]
+    for both in (rows, rows[::-1]):
+        text = KALLSYMS.replace("ffffffff82a00000 D counter", "\n".join(both))
+        own = window_of(read_sharing(WINDOW.encode(), "two.lines"), symbols(text), HEAD, FIGURES)
+        assert own.groups[0].place == Place("counter_of_all")
+
+
 @pytest.mark.parametrize("moves", [49, 50, 51])
 def test_a_line_of_two_symbols_has_one_name_whichever_moves_it_more(moves: int) -> None:
     """A pair of runs compares lines by their names."""
