@@ -61,20 +61,23 @@ class Nights:
         self.folder.save(self._track.with_night(night))
         about = f"{plural(len(night.chosen), 'scenario')}, {len(night.left)} left out"
         self.tell(f"night {night.number}: {short(night.last) or 'nothing'} -> {short(night.head)}, {about}")
+
+        def spent() -> Night:
+            counts = night.builds + self.runs.built - built, night.boots + self.runs.booted - booted
+            return replace(night, builds=counts[0], boots=counts[1], seconds=night.seconds + monotonic() - began)
+
+        self.runs.progress = lambda track: track.with_night(spent())
         work = self._work(night)
-        spent = {"builds": self.runs.built - built, "boots": self.runs.booted - booted}
-        night = replace(
-            night,
-            **{what: getattr(night, what) + count for what, count in spent.items()},
+        done = replace(
+            spent(),
             ended=now(),
-            seconds=night.seconds + monotonic() - began,
             commits=len(self._suspects(night)),
             calm=tuple(work.calm),
             notes=tuple(work.notes),
             status={name: str(each.verdict.status) for name, each in work.seen.items()},
         )
-        self._close(night, work)
-        return night
+        self._close(done, work)
+        return done
 
     @property
     def _track(self) -> Track:

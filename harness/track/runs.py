@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Measures commits of a tree for a tracker, each scenario on each commit once, whatever was killed in between."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +21,7 @@ from harness.scenario.load import in_another_layout, ref_of
 from harness.scenario.model import Scenario
 from harness.scenario.registry import FUNCTION, GUEST
 from harness.track.moves import Seen
-from harness.track.state import Folder, Record, short
+from harness.track.state import Folder, Record, Track, short
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.units import Tell
 from lab.kernels import tree
@@ -34,7 +34,7 @@ _MOVED = " moved"
 class CommitRuns:
     """Builds commits of the bare repository ``clone``, which belongs to the tree that ``spec`` (tree:DIR) names.
 
-    ``built``, ``booted``: how many kernels and guests this process made.
+    ``built``, ``booted``: how many kernels and guests this process made; ``progress`` notes them with each record.
     """
 
     folder: Folder
@@ -46,7 +46,7 @@ class CommitRuns:
     seeds: int | None = None
     built: int = 0
     booted: int = 0
-    commits: set[str] = field(default_factory=set)
+    progress: Callable[[Track], Track] = lambda track: track
     _kernels: dict[str, Kernel] = field(default_factory=dict)
     _seen: dict[str, Seen] = field(default_factory=dict)
 
@@ -67,7 +67,9 @@ class CommitRuns:
             said = error.message.removeprefix(f"{source.title} ")
             self.folder.save(track.without_build(commit, said))
             raise CannotJudge(said) from error
-        self.built += kernel.fresh
+        if kernel.fresh:
+            self.built += 1
+            self.folder.save(self.progress(self.folder.track))
         self.tell(f"{commit[:12]}: {kernel.release}, {monotonic() - began:.0f} s")
         return kernel
 
@@ -99,8 +101,7 @@ class CommitRuns:
         if broken:
             raise LabBroken("; ".join(broken[0].reasons) or "a boot broke", remedy=f"see {run.folder.path}")
         self.booted += run.made
-        self.commits.add(commit)
-        self.folder.save(self.folder.track.with_record(key, scenario, Record(run.path, setting)))
+        self.folder.save(self.progress(self.folder.track.with_record(key, scenario, Record(run.path, setting))))
         return self._seen.setdefault(run.path, Seen(run.folder, partial(self._functions, commit)))
 
     def _functions(self, commit: str, seen: Seen) -> Mapping[ArmFigure, float]:

@@ -82,6 +82,21 @@ def test_builds_are_counted_by_what_the_kernel_says_of_itself(tracked: MadeUpTra
     assert alarms_of(tracked, history.git("rev-parse", "HEAD"))[1].builds == 0, "the same kernel is in the cache"
 
 
+def test_a_killed_night_counts_what_it_had_built_and_booted(tracked: MadeUpTracker, history: History) -> None:
+    history.commit("slow", {"block/beta/slow.c": "effect starves"})
+    head = harmless(history, "a")
+    first, built = sum(tracked.bench.made.values()), len(tracked.bench.built_commits)
+    for runs in (2, 3):
+        tracked.bench.dies = runs
+        with pytest.raises(KeyboardInterrupt):
+            tracked.tracker().night(head)
+        tracked.bench.dies = -1
+    _, night, _ = alarms_of(tracked, head)
+    # A run has two arms under two seeds.
+    runs = sum(tracked.bench.made.values()) - first
+    assert (night.boots, night.builds) == (4 * runs, len(tracked.bench.built_commits) - built)
+
+
 def test_the_state_keeps_what_later_nights_need(tracked: MadeUpTracker, history: History) -> None:
     """Of a night of ten commits only the head, the culprit and its parent: a search measured others between them."""
     first = history.git("rev-parse", "HEAD")
