@@ -8,10 +8,10 @@ from harness.scenario import schema
 from harness.scenario.model import Arm
 from harness.scenario.timing import TIMINGS
 from lab.base.errors import Misuse
-from lab.topology.emulated import emulated
-from lab.topology.limits import MAX_SECTORS, NULL_BLK_KIB, refusals
+from lab.topology.emulated import MAX_SECTORS, emulated, too_large
+from lab.topology.limits import refusals
 from lab.topology.load import read_topology
-from lab.topology.model import EMULATED, Driver, StackKind, Topology
+from lab.topology.model import EMULATED, StackKind, Topology
 from lab.topology.parameters import apply_setting, apply_try
 from lab.yaml.fields import Row, mapping_values
 from lab.yaml.strict import Node, Scalar, names
@@ -142,11 +142,8 @@ def _check_with_topology(name: str, row: Row, queue: Mapping[str, str], topology
         if int(queue["nr_requests"]) > limit:
             message = f"arm {name}: queue.nr_requests {queue['nr_requests']} exceeds {limit}, {why}"
             row.add("", message)
-    largest = queue.get(MAX_SECTORS, "0")
-    if Driver.NULL_BLK in {hba.driver for hba in topology.hbas.values()} and int(largest) > NULL_BLK_KIB:
-        row.add(
-            "", f"arm {name}: queue.{MAX_SECTORS} {largest} exceeds {NULL_BLK_KIB}, what null_blk takes in a request"
-        )
+    if said := too_large(queue.get(MAX_SECTORS, "0"), [hba.driver for hba in topology.hbas.values()]):
+        row.add("", f"arm {name}: {said}")
     for prefix in ("iocost/", "throttle/"):
         for stack in (stack for stack in topology.stacks.values() if stack.kind is StackKind.NVME):
             if any(key.startswith(prefix) for key in queue):

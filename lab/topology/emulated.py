@@ -4,7 +4,7 @@
 Limits of drivers were read back from Linux 5.10, 6.1, 6.12 and 7.2 on QEMU 7.2.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +44,12 @@ CONTROLLERS: Mapping[Driver, Controller] = {
 }
 """By driver. nvme has one tag less than entries in its queue."""
 
+MAX_SECTORS = "max_sectors_kb"
+_LARGEST_KIB = {Driver.NULL_BLK: 127, Driver.MEGASAS: 128, Driver.MEGASAS_GEN2: 128}
+"""Largest request of a driver. null_blk: 255 sectors, BLK_SAFE_MAX_SECTORS of include/linux/blkdev.h, which it does not
+raise; megaraid_sas: 6.1 refuses 132 on QEMU 10.0.13.
+"""
+
 _OF_ORIGINAL = {
     "mptsas": Driver.MPTSAS,
     "megaraid_sas": Driver.MEGASAS,
@@ -59,6 +65,14 @@ _OF_DRIVER = {
     Driver.NULL_BLK: Driver.NVME,
     Driver.NVMET_TCP: Driver.NVME,
 }
+
+
+def too_large(kib: str, drivers: Iterable[Driver | None]) -> str:
+    """Why ``max_sectors_kb`` cannot be ``kib`` with one of the ``drivers``; empty where it can."""
+    for driver in drivers:
+        if driver in _LARGEST_KIB and int(kib) > _LARGEST_KIB[driver]:
+            return f"queue.{MAX_SECTORS} {kib} exceeds {_LARGEST_KIB[driver]}, what {driver} takes in a request"
+    return ""
 
 
 def emulated(topology: Topology) -> Topology:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from lab.base.units import show_rate, show_size, show_time
 from lab.topology import emulated
-from lab.topology.emulated import Refusal
+from lab.topology.emulated import MAX_SECTORS, Refusal, too_large
 from lab.topology.fields import ZONE_FIELDS
 from lab.topology.model import KEEPING, SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology
 from lab.topology.ranges import in_ranges
@@ -233,9 +233,6 @@ _OF_REQUESTS = tuple(
 """blk_mq_queue_attrs of block/blk-sysfs.c."""
 _OF_DRIVERS = ("queue/io_timeout",)
 """Those that only a driver with a timeout has: neither dm-rq nor loop."""
-MAX_SECTORS = "max_sectors_kb"
-NULL_BLK_KIB = 127
-"""255 sectors: BLK_SAFE_MAX_SECTORS of include/linux/blkdev.h, which null_blk does not raise."""
 _LEAST_SIZES = {"xfs": 300 << 20, "btrfs": 109 << 20}
 """What the guest's mkfs.xfs (6.13) and mkfs.btrfs (6.14, metadata stored twice) refuse to go below."""
 
@@ -264,8 +261,8 @@ def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
     if stack.level == "raid0" and stack.bitmap != "none":
         yield "raid0 has no bitmap"
     largest = stack.settings.get(f"queue/{MAX_SECTORS}", "0")
-    if topology.driver(stack.name) is Driver.NULL_BLK and int(largest) > NULL_BLK_KIB:
-        yield f"queue.{MAX_SECTORS} {largest} exceeds {NULL_BLK_KIB}, what null_blk takes in a request"
+    if said := too_large(largest, [topology.driver(stack.name)]):
+        yield said
     bio_based = stack.kind in _BIO_BASED or stack.mode == "bio"
     for key in filter(stack.settings.get, _OF_REQUESTS if bio_based else _OF_DRIVERS):
         yield f"{key.replace('/', '.')}: it has no queue of requests with that; write queue for its disks"

@@ -74,9 +74,11 @@ def test_a_pair_is_refused_with_a_reason_or_its_guest_has_the_verbs_and_programs
 
 
 def test_large_requests_need_a_driver_that_takes_them() -> None:
-    """The kernel refuses 512 KiB for null_blk: such an arm is refused at load, and a pair takes another driver."""
+    """The kernel refuses 512 KiB for some: such an arm is refused at load, and a pair takes another driver."""
     made = {tuple(map(str, both)): pair for axis in AXES[:-1] for both, pair in pairs(axis).items()}
-    refused = made["driver null_blk", "attribute max_sectors_kb"]
-    assert refused.scenario is None and "max_sectors_kb 512 exceeds 127, what null_blk takes" in refused.refusal
+    for driver, most in (("null_blk", 127), ("megasas", 128), ("megasas-gen2", 128)):
+        refused = made[f"driver {driver}", "attribute max_sectors_kb"]
+        assert refused.scenario is None
+        assert f"max_sectors_kb 512 exceeds {most}, what {driver} takes in a request" in refused.refusal
     taken = made["stack linear", "attribute max_sectors_kb"]
     assert taken.scenario is not None and "driver null_blk" not in str(taken)
