@@ -122,7 +122,12 @@ def scheduled(lab: Lab, prepared: PreparedJob, schedule: Schedule, places: str) 
 
 
 def executed(lab: Lab, prepared: PreparedJob) -> PreparedJob:
-    """Notes the blocks that each load executes, and what was executed since the load before it."""
+    """Notes the blocks that each load executes, and what was executed since the load before it.
+
+    Raises CannotJudge on the wall clock, where CPUs are threads of QEMU and the plugin's notes are not.
+    """
+    if prepared.hardware:
+        raise CannotJudge("what a load executes is noted in virtual time", remedy="use a virtual-clock scenario")
     return _observed(lab, prepared, programs.EXECUTED)
 
 

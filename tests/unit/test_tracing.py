@@ -19,6 +19,7 @@ from lab.guest.steps.load import RunLoad, Sampling, TraceOff, TraceOn
 from lab.native.programs import EXECUTED, Steady
 from lab.observers import executed
 from lab.qemu.probe import Qemu
+from lab.realise.hardware import Hardware
 from lab.session import Job, Lab, PreparedJob, guest_steps
 from lab.symbols import Symbol, Symbols
 from tests.unit.analysis_samples import claim, null_topology, scenario
@@ -105,6 +106,15 @@ def test_modules_count_where_their_symbols_are_known() -> None:
 
 def job(folder: Path, *steps: Step) -> PreparedJob:
     return PreparedJob(kernel(folder, {}), 0, folder, b"", steps, 1.0, {})
+
+
+def test_what_a_load_executes_is_not_noted_on_the_wall_clock(tmp_path: Path) -> None:
+    """There QEMU executes each CPU in a thread, and ended with signal 11 in two of six boots."""
+    qemu = Qemu(Path("/opt/qemu"), (10, 0, 2), "", frozenset(), None, "q" * 64)
+    lab = Lab(Cache(tmp_path / "cache"), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
+    wall = replace(job(tmp_path, RunLoad("solo", "", WATCHED)), hardware=Hardware("q35", 2, (), {}))
+    with pytest.raises(CannotJudge, match="noted in virtual time"):
+        executed(lab, wall)
 
 
 @pytest.mark.parametrize("version", [(7, 2, 22), (9, 0, 0), (10, 0, 2)])
