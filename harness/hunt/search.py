@@ -27,10 +27,7 @@ SEEDS_FILE = "seeds.jsonl"
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a search ends: after ``seeds``, which count from ``first``, or ``minutes``; at a fault unless ``on``.
-
-    Only a fault of ``kind`` ends it, where one is named.
-    """
+    """A search: ``seeds`` from ``first`` on, or ``minutes``; unless ``on`` a fault of ``kind``, if named, ends it."""
 
     seeds: int
     minutes: float = 0.0
