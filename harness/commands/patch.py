@@ -231,9 +231,9 @@ def _measure(
     commits = branch.with_all(patches)
     sources = Sources(branch.folder, branch.base, commits[-1])
     alone = _alone(package, sources) if package else None
-    scenarios = named or (_demanded(how, sources) if alone else _scenarios(how, sources))
     if not alone:
         tell(f"builds {_builds(source, cache, 1 + len(how.sides(patches)))}")
+    scenarios = named or (_demanded(how, sources) if alone else _scenarios(how, sources))
     if estimates := how.estimates(scenarios, spec, patches):
         tell(total(estimates, indexed_runs(results_root(how.results))))
     finds = finds_in([name for name, _ in sources.touched().functions])
