@@ -209,9 +209,8 @@ class Track:
         alarms = tuple(each for each in self.alarms if each.night >= nights[0].number or each in self.open)
         commits = {base.commit for bases in self.bases.values() for base in bases.values()}
         commits |= {night.head for night in nights} | {sha for each in alarms for sha in (each.culprit, each.parent)}
-        records = {sha: of for sha, of in self.records.items() if sha in commits}
-        unbuilt = dict([*self.unbuilt.items()][-_NIGHTS:])
-        return replace(self, records=records, unbuilt=unbuilt, nights=nights, alarms=alarms)
+        track = replace(self, records={sha: of for sha, of in self.records.items() if sha in commits})
+        return replace(track, unbuilt=dict([*self.unbuilt.items()][-_NIGHTS:]), nights=nights, alarms=alarms)
 
     def with_night(self, night: Night) -> "Track":
         kept = tuple(each for each in self.nights if each.number != night.number)
