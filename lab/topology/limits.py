@@ -17,7 +17,7 @@ from lab.topology.emulated import MAX_SECTORS, Refusal, too_large
 from lab.topology.fields import ZONE_FIELDS
 from lab.topology.model import KEEPING, SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology
 from lab.topology.ranges import in_ranges
-from lab.topology.superblock import superblocks
+from lab.topology.superblock import array_reasons, superblocks
 
 TICKS_PER_SECOND = 50
 TICK_BYTES_PER_MB = (1 << 20) // TICKS_PER_SECOND
@@ -258,8 +258,7 @@ def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
     yield from _file_reasons(stack, topology)
     if stack.kind is StackKind.MD and topology.driver(stack.name) is Driver.SCSI_DEBUG:
         yield "kind md needs disks that keep its superblocks, and those of scsi_debug keep nothing"
-    if stack.level == "raid0" and stack.bitmap != "none":
-        yield "raid0 has no bitmap"
+    yield from array_reasons(stack.level, stack.bitmap, stack.settings)
     largest = stack.settings.get(f"queue/{MAX_SECTORS}", "0")
     if said := too_large(largest, [topology.driver(stack.name)]):
         yield said

@@ -1,5 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The room that md keeps for itself on the members of an array."""
+"""The room that md keeps for itself on the members of an array, and what arrays of a level lack."""
+
+from collections.abc import Iterable, Iterator
+
+from lab.topology.ranges import in_ranges
+
+_PARITY = ("raid4", "raid5", "raid6")
+_OF_PARITY = tuple(f"md/{key}" for key in ("stripe_cache_size", "preread_bypass_threshold", "group_thread_cnt"))
+"""raid5_attrs of drivers/md/raid5.c. What else there is belongs to md_redundancy_group of drivers/md/md.c."""
+
+
+def array_reasons(level: str, bitmap: str, settings: Iterable[str]) -> Iterator[str]:
+    """What an array of ``level`` lacks of a ``bitmap`` and of ``settings``, attributes such as md/stripe_cache_size."""
+    if level == "raid0" and bitmap != "none":
+        yield "raid0 has no bitmap"
+    for key in (key for key in settings if key.startswith("md/")):
+        levels = _PARITY if key in _OF_PARITY else (*_PARITY, "raid1", "raid10")
+        if level not in levels:
+            yield f"{key.replace('/', '.')}: {level} has no such attribute, {in_ranges(levels)} have"
 
 
 def superblocks(size: int, chunk: int) -> int:

@@ -82,3 +82,11 @@ def test_large_requests_need_a_driver_that_takes_them() -> None:
         assert f"max_sectors_kb 512 exceeds {most}, what {driver} takes in a request" in refused.refusal
     taken = made["stack linear", "attribute max_sectors_kb"]
     assert taken.scenario is not None and "driver null_blk" not in str(taken)
+
+
+@pytest.mark.parametrize("key", ["stripe_cache_size", "group_thread_cnt", "sync_speed_min"])
+def test_a_striped_array_has_no_attributes_of_parity_and_resync(key: str) -> None:
+    made = {tuple(map(str, both)): pair for both, pair in pairs("stack").items()}
+    refused = made["stack md raid0", f"attribute md {key}"]
+    assert refused.scenario is None and f"md.{key}: raid0 has no such attribute" in refused.refusal
+    assert made["stack md raid5", f"attribute md {key}"].scenario is not None
