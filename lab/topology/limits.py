@@ -258,7 +258,7 @@ def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
     yield from _file_reasons(stack, topology)
     if stack.kind is StackKind.MD and topology.driver(stack.name) is Driver.SCSI_DEBUG:
         yield "kind md needs disks that keep its superblocks, and those of scsi_debug keep nothing"
-    yield from array_reasons(stack.level, stack.bitmap, stack.settings)
+    yield from array_reasons(stack.level, stack.bitmap, stack.chunk, stack.settings)
     largest = stack.settings.get(f"queue/{MAX_SECTORS}", "0")
     if said := too_large(largest, [topology.driver(stack.name)]):
         yield said

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The room that md keeps for itself on the members of an array, and what arrays of a level lack."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 from lab.topology.ranges import in_ranges
 
@@ -10,8 +10,11 @@ _OF_PARITY = tuple(f"md/{key}" for key in ("stripe_cache_size", "preread_bypass_
 """raid5_attrs of drivers/md/raid5.c. What else there is belongs to md_redundancy_group of drivers/md/md.c."""
 
 
-def array_reasons(level: str, bitmap: str, settings: Iterable[str]) -> Iterator[str]:
+def array_reasons(level: str, bitmap: str, chunk: int, settings: Mapping[str, str]) -> Iterator[str]:
     """What an array of ``level`` lacks of a ``bitmap`` and of ``settings``, attributes such as md/stripe_cache_size."""
+    largest = int(settings.get("queue/max_sectors_kb", "0"))
+    if level == "raid0" and largest > chunk >> 10:
+        yield f"queue.max_sectors_kb {largest} exceeds {chunk >> 10}, its chunk, the largest request of raid0"
     if level == "raid0" and bitmap != "none":
         yield "raid0 has no bitmap"
     for key in (key for key in settings if key.startswith("md/")):

@@ -90,3 +90,10 @@ def test_a_striped_array_has_no_attributes_of_parity_and_resync(key: str) -> Non
     refused = made["stack md raid0", f"attribute md {key}"]
     assert refused.scenario is None and f"md.{key}: raid0 has no such attribute" in refused.refusal
     assert made["stack md raid5", f"attribute md {key}"].scenario is not None
+
+
+def test_a_striped_array_takes_requests_of_a_chunk() -> None:
+    """raid0_run of drivers/md/raid0.c sets max_hw_sectors."""
+    made = {tuple(map(str, both)): pair for both, pair in pairs("stack").items()}
+    refused = made["stack md raid0", "attribute own max_sectors_kb"]
+    assert refused.scenario is None and "its chunk, the largest request of raid0" in refused.refusal
