@@ -20,7 +20,7 @@ from lab.base.record import INVENTORY, LINE_NAMES, BootRecord, Outcome
 from lab.base.units import silent
 from lab.guest import image
 from lab.guest.steps import job_files
-from lab.guest.steps.load import Phase, RunLoad
+from lab.guest.steps.load import EXITALL, Phase, RunLoad
 from lab.kernels.binaries import module_name, read_module
 from lab.kernels.model import Kernel
 from lab.native import elf
@@ -137,7 +137,9 @@ def twin_symbols(
     lab: Lab, prepared: PreparedJob, topology: Topology, job: Job, phase_seen: PhaseSeen = silent
 ) -> Symbols:
     """Those of image and modules, from a boot that is the same until fio reads the first load, which is as long."""
-    texts = (_READ, *(_NO_LOAD for _ in job.loads[1:]))
+    # The guest has a file more for a load with exitall (LayFiles).
+    ends = (EXITALL if EXITALL in load.fio else "" for load in job.loads)
+    texts = [text + end for text, end in zip((_READ, *(_NO_LOAD for _ in job.loads[1:])), ends, strict=True)]
     if short := [load.name for text, load in zip(texts, job.loads, strict=True) if len(text) > len(load.fio)]:
         raise LabBroken(f"the job of load {short[0]} is shorter than that which reads symbols", remedy="report this")
     loads = (replace(load, fio=text.ljust(len(load.fio), "\n")) for text, load in zip(texts, job.loads, strict=True))

@@ -220,7 +220,7 @@ class Builder:
     def __init__(self, source: Path, objects: Path, log: Path, how: Recipe, tell: Tell) -> None:
         self._source, self._objects, self._log, self._how, self._tell = source, objects, log, how, tell
         self._targets = ("vmlinux" if how.release >= FIRST_PVH else "bzImage", "modules")
-        self._expected: int | None = None
+        self._expected = 0
         self._said: list[str] = []
 
     def build(self, name: str, *, configured: bool = False) -> Output:
@@ -254,11 +254,12 @@ class Builder:
     def _line(self, began: float, seconds: float) -> str:
         done = self._compiled(began)
         # Counting takes 5 s of CPU time. Before kbuild has read .config, this make would do so too.
-        if self._expected is None and done >= _LONG and self._has_begun():
+        # make -n ends early where it lacks what make has not generated yet.
+        if done >= self._expected + _LONG and self._has_begun():
             said = run(self._argv("-n", *self._targets), env=self._environment(), accept=range(256), hint=_REMEDY)
             self._expected = done + len(_COMPILES.findall(said.stdout))
         of = f" of {self._expected:,}" if self._expected else ""
-        return f"compiled {done:,}{of} objects{time_left(done, self._expected or 0, seconds)}"
+        return f"compiled {done:,}{of} objects{time_left(done, self._expected, seconds)}"
 
     def _has_begun(self) -> bool:
         read, config = self._objects / "include/config/auto.conf", self._objects / ".config"

@@ -12,6 +12,8 @@ import pytest
 from lab import symbols
 from lab.base.cache import Cache
 from lab.base.record import Outcome
+from lab.guest.steps import job_files
+from lab.guest.steps.load import EXITALL, LayFiles, RunLoad
 from lab.session import GuestLoad, Job
 
 JOB = Job({}, (GuestLoad("reads", "#" * 2000, 2),), 1, 0, {"scenario": "one", "seed": "1"})
@@ -37,7 +39,9 @@ class Boots:
     def _prepare(self, _lab: object, _kernel: object, _topology: object, job: Job) -> object:
         base = SimpleNamespace(digest="b")
         fingerprint = {**self.fingerprint, **job.labels}
-        return SimpleNamespace(kernel=None, base=base, job_archive=b"job", fingerprint=fingerprint)
+        steps = [step for load in job.loads for step in (LayFiles(load.name, load.fio), RunLoad(load.name, load.fio))]
+        archive = b"".join(job_files(steps, deadline=1).values())
+        return SimpleNamespace(kernel=None, base=base, job_archive=archive, fingerprint=fingerprint)
 
     def _run(self, *_: object, **__: object) -> object:
         self.made += 1
@@ -54,6 +58,12 @@ def test_another_scenario_with_the_same_guest_reads_no_symbols_again(boots: Boot
     other = Job(JOB.queue, JOB.loads, JOB.pause, JOB.phase, {"scenario": "two", "seed": "1"})
     assert boots.address() == boots.address(other)
     assert boots.made == 1
+
+
+def test_a_load_whose_jobs_end_together_has_as_many_files_in_the_boot_that_reads_symbols(boots: Boots) -> None:
+    """Jobs of a role on a filesystem: a profile of them ended in "differs from the profiled one"."""
+    together = GuestLoad("reads", f"[global]\n{EXITALL}{'#' * 2000}", 2)
+    assert boots.address(Job({}, (together,), 1, 0, {})) and boots.made == 1
 
 
 @pytest.mark.parametrize("name", ["argv", "cmdline", "qemu", "steady"])

@@ -78,13 +78,13 @@ class LayFiles(Step):
 
     @property
     def name(self) -> str:
-        return f"{self.load}.files" if _EXITALL in self.fio else self.load
+        return f"{self.load}.files" if EXITALL in self.fio else self.load
 
     def files(self) -> Mapping[str, str]:
-        return {} if self.name == self.load else {f"{self.name}.fio": self.fio.replace(_EXITALL, "")}
+        return {} if self.name == self.load else {f"{self.name}.fio": self.fio.replace(EXITALL, "")}
 
 
-_EXITALL = "exitall=1\nexit_what=all\n"
+EXITALL = "exitall=1\nexit_what=all\n"
 
 
 TRACING = "/sys/kernel/tracing"
