@@ -139,7 +139,8 @@ def _by_commit(wanted: Scenario, asked: _Asked, tree: Path, ends: tuple[str, str
     for sha in (finding.culprit.parents[0], finding.culprit.sha) if finding.culprit else ():
         spec = f"tree:{tree}@{sha}"
         search = ["blklab", "hunt", "--kept", asked.hunt, "--kernel", spec]
-        repeat.append(shlex.join(search if asked.kept else run_command(asked.scenario, spec, asked.seeds, asked.arms)))
+        run = [*run_command(asked.scenario, spec, asked.seeds, asked.arms), *configuration()]
+        repeat.append(shlex.join(search if asked.kept else run))
     if asked.kept:
         finding = replace(finding, odds=summary(asked.kept, [(step.seen, step.answer) for step in finding.steps]))
     _report(finding, wanted, folder, repeat, _differential(asked.bench, kernels, finding))

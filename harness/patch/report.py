@@ -90,10 +90,9 @@ def commit_lines(result: MeasuredSeries, command: str) -> str:
 
 def _leading(result: MeasuredSeries) -> tuple[str, str, str, float | None]:
     """The first finding of the verdict's kind, else the figure that differs most: its name, both sides, the change."""
-    for outcome in result.outcomes:
-        for finding in outcome.findings:
-            if finding.effect is result.effect:
-                return f"{outcome.scenario}: {finding.what}", finding.before, finding.after, finding.share
+    for name, finding in result.findings:
+        if finding.effect is result.effect:
+            return f"{name}: {finding.what}", finding.before, finding.after, finding.share
     moved = [(outcome.scenario, change) for outcome in result.outcomes for change in outcome.moved]
     if not moved:
         return "none of both kernels differs", "-", "-", None

@@ -133,7 +133,7 @@ def _workshop(source: KernelSource, workspace: Path, cache: Cache, tell: Tell) -
 
 @dataclass(frozen=True)
 class _Workshop:
-    """One source in its workspace, which is this process's alone (nobody's for what is ``kept``). ``commit`` is a hash,
+    """One source in its workspace, which no other process uses meanwhile; ``kept`` needs none. ``commit`` is a hash,
     empty for a folder.
     """
 

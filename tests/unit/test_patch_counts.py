@@ -63,3 +63,5 @@ def test_the_lines_for_a_commit_show_what_the_verdict_rests_on(tmp_path: Path) -
     ]
     moved = commit_lines(compared(replace(outcome, findings=())), "blklab patch").splitlines()
     assert moved[1].endswith(".iops") and moved[2:5] == ["Before:  95.00", "After:   80.00", "Change:  -15.8%"]
+    searched = replace(compared(replace(outcome, findings=())), hunted=(("hunt late", worse),))
+    assert commit_lines(searched, "blklab patch").splitlines()[1] == "Figure:  hunt late: random reads use both disks"
