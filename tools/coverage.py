@@ -14,7 +14,7 @@ from harness.commands.boots import bench_of, every_scenario, kernel_of
 from harness.commands.options import ARMS, JOBS, KERNEL, RESULTS, SOME_SCENARIOS, tell
 from harness.commands.parser import Command, option
 from harness.limits.entries import load_scenario
-from harness.patch.choice import REMAKE, SCHEMA, Coverage, Loads, load_coverage, scenario_of
+from harness.patch.choice import REMAKE, SCHEMA, Coverage, load_coverage, scenario_of
 from harness.profile.model import DEVICE_MODELS
 from harness.run.bench import Bench
 from harness.run.plan import Request, expand, guest_job
@@ -52,15 +52,14 @@ def executed_functions(windows: Mapping[str, bytes], symbols: Symbols) -> Mappin
     return {load: names(data.decode()) for load, data in windows.items()}
 
 
-def observe(bench: Bench, request: Request) -> Loads:
+def observe(bench: Bench, request: Request) -> Mapping[str, frozenset[str]]:
     """Boot every arm of the request once and return what its loads execute, without arms that this kernel cannot run.
 
     Arms in which another plugin counts (several CPUs) are left out: QEMU would have to load both. Raises what a run and
     a profile raise.
     """
     scenario = request.scenario
-    named = request.arms or tuple(scenario.arms)
-    arms = tuple(name for name in named if not scenario.arms[name].topology.processors.observed)
+    arms = tuple(name for name in request.arms or scenario.arms if not scenario.arms[name].topology.processors.observed)
     if not arms:
         return {}
     plan = bench.plan(replace(request, seeds=1, arms=arms))
@@ -82,24 +81,26 @@ def observe(bench: Bench, request: Request) -> Loads:
     return executed
 
 
-def with_scenario(coverage: Coverage, scenario: Scenario, loads: Loads) -> Coverage:
+def with_scenario(coverage: Coverage, scenario: Scenario, loads: Mapping[str, frozenset[str]]) -> Coverage:
     """``coverage`` with ``loads`` instead of the scenario's earlier ones."""
-    others = {load: functions for load, functions in coverage.loads.items() if scenario_of(load) != scenario.name}
-    return Coverage(coverage.kernel, {**coverage.digests, scenario.name: scenario.digest}, {**others, **loads})
+    others = {load for load in coverage.loads if scenario_of(load) != scenario.name}
+    executed = {function: of & others for function, of in coverage.executed.items()}
+    for load, functions in loads.items():
+        executed |= {function: executed.get(function, frozenset()) | {load} for function in functions}
+    return Coverage(coverage.kernel, {**coverage.digests, scenario.name: scenario.digest}, executed)
 
 
 def save_coverage(path: Path, coverage: Coverage) -> None:
-    names = sorted(coverage.loads)
-    numbers = {name: number for number, name in enumerate(names)}
+    numbers = {name: number for number, name in enumerate(sorted(coverage.loads))}
     groups: dict[str, list[str]] = {}
-    for function, loads in sorted(coverage.by_function.items()):
+    for function, loads in sorted((function, loads) for function, loads in coverage.executed.items() if loads):
         groups.setdefault(_ranges(sorted(numbers[load] for load in loads)), []).append(function)
     document = {
         "schema": SCHEMA,
         "made by": REMAKE,
         "kernel": coverage.kernel,
         "digests": dict(sorted(coverage.digests.items())),
-        "loads": names,
+        "loads": [*numbers],
         "functions": {places: " ".join(functions) for places, functions in sorted(groups.items())},
     }
     write_atomic(path, (json.dumps(document, indent=1) + "\n").encode())

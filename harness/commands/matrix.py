@@ -44,7 +44,6 @@ from harness.grid.lines import METRICS, GridRow
 from harness.grid.measure import MatrixPlan, Sweeper, cells_of, merge, parts, read_shard, run_matrix
 from harness.grid.page import of_rows, set_page
 from harness.grid.timeline import STEP, text, timeline
-from harness.limits.entries import load_scenario
 from harness.patch.choice import choice_lines
 from harness.patch.sources import Sources
 from harness.record.grid import GridFolder
@@ -144,7 +143,7 @@ def _changed(tree: Path, changed: str) -> tuple[Scenario, ...]:
         tell(line)
     if not choice.candidates:
         raise CannotJudge(f"no scenario executes what {changed} touches", remedy="name scenarios")
-    return tuple(load_scenario(candidate.scenario.name) for candidate in choice.candidates)
+    return tuple(candidate.scenario for candidate in choice.candidates)
 
 
 def _print(folder: GridFolder) -> int:

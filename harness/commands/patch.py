@@ -94,14 +94,14 @@ class _Measuring:
             remedy = f"known: {names(sorted(known))}" if named else "blklab show SCENARIO lists its arms"
             raise Misuse(f"no scenario has an arm {unknown[0]}{nearest(unknown[0], known)}", remedy=remedy)
 
-    def among(self, change: CodeChange) -> list[Scenario]:
+    def among(self, change: CodeChange, *, certain: bool = True) -> list[Scenario]:
         """Prints how scenarios are chosen; empty where none executes the change."""
         choice = chosen_by(change)
         most = len(choice.candidates) if self.every else self.most
-        print("\n".join(choice_lines(choice, most)))
+        print("\n".join(choice_lines(choice, most, certain=certain)))
         if self.every:
             return every_scenario()
-        return [load_scenario(candidate.scenario.name) for candidate in choice.candidates[:most]]
+        return [candidate.scenario for candidate in choice.candidates[:most]]
 
     def sides(self, series: Sequence[Patch]) -> Sequence[int]:
         """How many patches each kernel beside the base has."""
@@ -233,15 +233,18 @@ def _measure(
     alone = _alone(package, sources) if package else None
     if not alone:
         tell(f"builds {_builds(source, cache, 1 + len(how.sides(patches)))}")
-    scenarios = named or (_demanded(how, sources) if alone else _scenarios(how, sources))
+    certain = bool(named or how.every or alone or sources.touched().certain)
+    scenarios = named or (_demanded(how, sources) if certain else how.among(sources, certain=False))
     if estimates := how.estimates(scenarios, spec, patches):
-        tell(total(estimates, indexed_runs(results_root(how.results))))
+        tell(f"{'' if certain else 'likely '}{total(estimates, indexed_runs(results_root(how.results)))}")
+    if not certain:
+        tell("headers, macros or data differ: both sides are built, and compared function by function")
     finds = finds_in([name for name, _ in sources.touched().functions])
     bench = bench_of(how.results, how.jobs, folder=FOLDER)
     title = base if alone else _title(base if not package else spec, source, branch)
     study = Study(branch, title, bench, tell, cache, how.seeds, how.arms, alone)
     steps = [study.base()]
-    if not scenarios:
+    if not certain:
         functions = study.changed_functions(steps[0], patches[-1], commits[-1])
         scenarios = _demanded(how, BuiltChange(functions, sources))
     compared = list[MeasuredSeries]()
@@ -294,16 +297,6 @@ def _title(named: str, source: KernelSource, branch: Branch) -> str:
     return named if named == content else f"{named} ({content})"
 
 
-def _scenarios(how: _Measuring, text: Sources) -> list[Scenario]:
-    """The scenarios to measure, none where only a build of both sides tells what code differs. Raises CannotJudge."""
-    if text.touched().certain:
-        return _demanded(how, text)
-    likely = chosen_by(text)
-    print("\n".join(choice_lines(likely, len(likely.candidates))))
-    tell("headers, macros or data differ: both sides are built, and compared function by function")
-    return every_scenario() if how.every else []
-
-
 def _demanded(how: _Measuring, change: CodeChange) -> list[Scenario]:
     if scenarios := how.among(change):
         return scenarios
@@ -350,10 +343,11 @@ def _likely(how: _Measuring, source: KernelSource | None, series: Sequence[Patch
     if source is not None:
         branch = Branch(source, branch_folder(store_of(how.results, FOLDER).root, source))
         change = Sources(branch.folder, branch.base, branch.with_all(series)[-1])
-    scenarios = how.among(change)
+    certain = source is None or change.touched().certain
+    scenarios = how.among(change, certain=certain)
     if source is None:
         print("by the text of the series alone: what uses its data and headers is known once the source is here")
-    elif not change.touched().certain:
+    elif not certain:
         print("by the text of the source: what really differs is known once both sides are built")
     return how.named or scenarios
 

@@ -19,7 +19,6 @@ from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
-from hashlib import sha256
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from harness.base.files import writing
 from harness.run.boots import Lanes, Stopped, Turns
 from lab.base import host
 from lab.base.cache import Cache
-from lab.base.digest import digest_file, known_digest
+from lab.base.digest import digest_file, digest_folder, known_digest
 from lab.base.errors import LabBroken
 from lab.base.process import run
 from lab.base.record import BootRecord
@@ -140,12 +139,8 @@ def unpack(archive: bytes, folder: Path) -> None:
 
 @cache
 def code_digest() -> str:
-    """sha256 over the lab's files: another version could boot the same job differently."""
-    digest = sha256()
-    for path in sorted(_LAB.rglob("*")):
-        if path.is_file() and path.suffix != ".pyc":
-            digest.update(f"{path.relative_to(_LAB)}\0{digest_file(path)}\n".encode())
-    return digest.hexdigest()
+    """Of the lab's files: another version could boot the same job differently."""
+    return digest_folder(_LAB)
 
 
 def _unfit(order: Order) -> str:

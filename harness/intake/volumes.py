@@ -203,8 +203,7 @@ class StackReader:
     def _whole(self, device: str) -> int:
         """The size of a stacked device, less what rounding its members down to MiB may take."""
         size = (self._snapshot.number(f"block/{device}/size") or 0) * SECTOR
-        members = len(self._snapshot.text(f"block/{device}/slaves").split())
-        return max(0, size // MEBIBYTE - members) * MEBIBYTE
+        return max(0, size // MEBIBYTE - len(self._snapshot.text(f"block/{device}/slaves").split())) * MEBIBYTE
 
     # Device mapper
 

@@ -23,14 +23,13 @@ from typing import Protocol
 from harness.base.files import read_json
 from harness.patch.sources import UNCOMMITTED, Executed, Function, PatchText, Touched
 from harness.report.format import plural
-from harness.run.plan import guest_job
 from harness.scenario.model import Arm, Scenario
 from lab.base.errors import LabBroken
 from lab.guest.steps.device import Module
 from lab.kernels.mutants import Mutation
-from lab.session import guest_steps
+from lab.realise.recipe import devices, queue_settings
 
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)*")
+_WORD = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _CHANGED = re.compile(r"^[+-](?![+-])(.*)$", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z0-9]*_\w+")
 """Of C: keywords and short variables such as data say nothing of a subject."""
@@ -41,7 +40,7 @@ _SHORT = 3
 SCHEMA = 1
 REMAKE = "scripts/run --dev python -m tools.coverage"
 Loads = Mapping[str, frozenset[str]]
-"""Functions by SCENARIO.ARM.LOAD."""
+"""The loads SCENARIO.ARM.LOAD that execute a function, by its name."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +49,11 @@ class Coverage:
 
     kernel: str
     digests: Mapping[str, str]
-    loads: Loads = field(repr=False)
+    executed: Loads = field(repr=False)
 
     @cached_property
-    def by_function(self) -> Mapping[str, frozenset[str]]:
-        """The loads that execute a function."""
-        executed: dict[str, set[str]] = {}
-        for load, functions in self.loads.items():
-            for function in functions:
-                executed.setdefault(function, set()).add(load)
-        return {function: frozenset(loads) for function, loads in executed.items()}
+    def loads(self) -> frozenset[str]:
+        return frozenset().union(*self.executed.values())
 
     def outdated(self, scenarios: Collection[Scenario]) -> list[str]:
         """The names of those that were not measured as they are now."""
@@ -79,14 +73,12 @@ def load_coverage(path: Path) -> Coverage | None:
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']}")
         names: list[str] = document["loads"]
-        functions: dict[str, set[str]] = {name: set() for name in names}
+        executed: dict[str, frozenset[str]] = {}
         for places, words in document["functions"].items():
-            for place in _places(places):
-                functions[names[place]].update(words.split())
+            executed |= dict.fromkeys(words.split(), frozenset(names[place] for place in _places(places)))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise LabBroken(f"{path} is damaged: {error}", remedy=f"make it again: {REMAKE}") from error
-    loads = {name: frozenset(executed) for name, executed in functions.items()}
-    return Coverage(document["kernel"], document["digests"], loads)
+    return Coverage(document["kernel"], document["digests"], executed)
 
 
 def _places(text: str) -> Iterator[int]:
@@ -187,11 +179,10 @@ class _Observed:
     """The loads of scenarios with the functions that each executes."""
 
     def __init__(self, coverage: Coverage, scenarios: Sequence[Scenario], change: CodeChange) -> None:
-        arms = {f"{each.name}.{arm.name}": modules_of(each, arm) for each in scenarios for arm in each.arms.values()}
         names = {each.name for each in scenarios}
         self._arms = {load: load.rpartition(".")[0] for load in coverage.loads if scenario_of(load) in names}
-        self._modules: Mapping[str, Collection[str]] = arms
-        self._all, self._module = coverage.loads, change.module
+        self._modules = {f"{each.name}.{arm.name}": modules_of(arm) for each in scenarios for arm in each.arms.values()}
+        self._all, self._module = coverage.executed, change.module
         self.in_file, self.executed = cache(self._in_file), cache(self._executed)
 
     def module(self, file: str) -> str:
@@ -207,32 +198,32 @@ class _Observed:
                 scenarios.setdefault(scenario_of(arm), set()).update(both)
         return scenarios
 
-    def _in_file(self, file: str) -> Loads:
+    def _in_file(self, file: str) -> frozenset[str]:
         """The loads that can execute functions of the file: one without its module executes others of those names."""
         module = self.module(file)
         # An arm that the scenario has not any more may have loaded it.
-        loads = (load for load, arm in self._arms.items() if not module or module in self._modules.get(arm, (module,)))
-        return {load: self._all[load] for load in loads}
+        arms = self._arms.items()
+        return frozenset(load for load, arm in arms if not module or module in self._modules.get(arm, (module,)))
 
     def _executed(self, file: str) -> frozenset[str]:
-        return frozenset().union(*self.in_file(file).values())
+        loads = self.in_file(file)
+        return frozenset(name for name, executing in self._all.items() if not loads.isdisjoint(executing))
 
     def by_scenario(self, functions: Collection[Function]) -> Mapping[str, list[frozenset[str]]]:
         """For each scenario those of the functions that each of its loads executes, if any."""
         loads: dict[str, set[str]] = {}
         for name, file in functions:
-            for load, names in self.in_file(file).items():
-                if name in names:
-                    loads.setdefault(load, set()).add(name)
+            for load in self.in_file(file) & self._all.get(name, frozenset()):
+                loads.setdefault(load, set()).add(name)
         scenarios: dict[str, list[frozenset[str]]] = {}
         for load, executed in loads.items():
             scenarios.setdefault(scenario_of(load), []).append(frozenset(executed))
         return scenarios
 
 
-def modules_of(scenario: Scenario, arm: Arm) -> frozenset[str]:
+def modules_of(arm: Arm) -> frozenset[str]:
     """The modules that a guest of the arm loads."""
-    steps = guest_steps(arm.topology, guest_job(scenario, arm, 1))
+    steps = (*devices(arm.topology), *queue_settings(arm.topology, arm.queue))
     return frozenset(step.name.replace("-", "_") for step in steps if isinstance(step, Module))
 
 
@@ -289,7 +280,8 @@ def _rank(each: ChosenScenario) -> tuple[float, int, str]:
     return -each.relevance * weight, len(each.scenario.arms), each.scenario.name
 
 
-def choice_lines(choice: ScenarioChoice, most: int) -> Iterator[str]:
+def choice_lines(choice: ScenarioChoice, most: int, *, certain: bool = True) -> Iterator[str]:
+    """``certain``: that the first ``most`` candidates are those that are measured."""
     functions, data = sorted(name for name, _ in choice.touched.functions), sorted(choice.touched.data)
     touches = "between the builds of both differs the code of" if choice.touched.built else "touches"
     yield f"{touches} {plural(len(functions), 'function')}: {_listed(functions) or 'none'}"
@@ -311,7 +303,8 @@ def choice_lines(choice: ScenarioChoice, most: int) -> Iterator[str]:
         what = f"{execute} {_listed(sorted(row.functions))}" if row.loads else f"loads {_listed(row.modules)}"
         yield f"  {row.scenario.name}: {what}{why}"
     if rest := [row.scenario.name for row in choice.candidates[most:]]:
-        yield f"not measured, though they execute them too: {_listed(rest, len(rest))} (--all)"
+        which = "not measured, though they execute them too" if certain else "these execute them too"
+        yield f"{which}: {_listed(rest, len(rest))} (--all)"
     if choice.outdated:
         yield f"not observed as they are now: {_listed(choice.outdated, len(choice.outdated))}"
 
@@ -338,11 +331,10 @@ def relevances(change: str, touched: Touched, scenarios: Sequence[Scenario]) -> 
 def _counts(*texts: str) -> Counter[str]:
     """The words of the texts and the parts of those with ``_`` or ``-``, without case and the plural's s."""
     counts = Counter[str]()
-    for text in texts:
-        for match in _WORD.finditer(text):
-            word = match[0].lower().replace("-", "_")
-            parts = [part for part in word.split("_") if len(part) >= _SHORT]
-            counts.update(part.removesuffix("s") for part in ([word, *parts] if "_" in word else parts))
+    for word, count in Counter(_WORD.findall(" ".join(texts).lower().replace("-", "_"))).items():
+        parts = [part for part in word.split("_") if len(part) >= _SHORT]
+        for part in [word, *parts] if "_" in word else parts:
+            counts[part.removesuffix("s")] += count
     return counts
 
 

@@ -141,7 +141,7 @@ def _demand_settled(top: Path) -> None:
     for name in _REBASE:
         if (top / _git(top, "rev-parse", "--git-path", name).strip()).is_dir():
             raise Misuse(f"{top} is in the middle of a rebase", remedy="git rebase --continue, or name a range")
-    if unmerged := _git(top, "diff", "--name-only", "--diff-filter=U", "-z").split("\0")[0]:
+    if unmerged := _git(top, "ls-files", "--unmerged", "-z").partition("\0")[0].partition("\t")[2]:
         raise Misuse(f"{unmerged} in {top} is unmerged", remedy="resolve the conflict and git add it, or name a range")
 
 

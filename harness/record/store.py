@@ -301,8 +301,7 @@ def digest_of_plan(plain: Mapping[str, Any]) -> str:
 def new_run_id(started: datetime, release: str) -> str:
     """A run id that sorts by time, names the kernel, and is unique among runs started at the same time."""
     stamp = started.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
-    kernel = _UNFIT_FOR_NAMES.sub("-", release)[:60] or "kernel"
-    return f"{stamp}-{kernel}-{secrets.token_hex(3)}"
+    return f"{stamp}-{_UNFIT_FOR_NAMES.sub('-', release)[:60] or 'kernel'}-{secrets.token_hex(3)}"
 
 
 def planned(cells: Iterable[tuple[str, int, Sequence[str]]], *, repeats: int = 1) -> tuple[PlannedCell, ...]:

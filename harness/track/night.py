@@ -176,7 +176,7 @@ class Packages(Nights):
 
     def _notes(self, alarm: Alarm) -> Sequence[str]:
         scenarios = [self.runs.scenarios[name] for name in alarm.scenarios]
-        words = {name for each in scenarios for arm in each.arms.values() for name in modules_of(each, arm)}
+        words = {name for each in scenarios for arm in each.arms.values() for name in modules_of(arm)}
         lines = mentions(self.changelog, short(alarm.parent), words)
         return (*super()._notes(alarm), *(f"changelog: {line}" for line in lines[:_MOST_LINES]))
 

@@ -37,6 +37,12 @@ def known_digest(path: Path) -> str:
     return _known[key]
 
 
+def digest_folder(folder: Path) -> str:
+    """sha256 over the names and contents of its files, at any depth, but for Python's compiled ones. Raises OSError."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return digest_bytes("".join(f"{path.relative_to(folder)}\0{digest_file(path)}\n" for path in files).encode())
+
+
 def canonical(value: Any) -> bytes:
     """JSON with sorted keys and no insignificant white space, as UTF-8."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

@@ -131,8 +131,7 @@ class Closure:
 
 def module_name(path: Path | str) -> str:
     """The name under which the kernel knows a module: ``dm-mod.ko.xz`` is ``dm_mod``."""
-    name = str(path).rpartition("/")[2]
-    return _SUFFIX.sub("", name).replace("-", "_")
+    return _SUFFIX.sub("", str(path).rpartition("/")[2]).replace("-", "_")
 
 
 def module_closure(kernel: Kernel, names: Iterable[str]) -> Closure:

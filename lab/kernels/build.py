@@ -349,8 +349,7 @@ class Builder:
         match = _SAYS_WHERE.search(said)
         if match is None:
             return False
-        named = Path(match["file"])
-        return real(self._objects / named).is_relative_to(self._source)
+        return real(self._objects / Path(match["file"])).is_relative_to(self._source)
 
 
 def first_error(said: str) -> str:

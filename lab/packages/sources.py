@@ -151,8 +151,7 @@ def _deb822_sources(text: str) -> Iterator[ArchiveSource]:
 
 def _path(uri: str) -> str:
     """The last component of the archive's path; ``mirror+file:`` lists are named after what they list."""
-    path = _SNAPSHOT.sub("", urlsplit(uri).path.rstrip("/"))
-    return path.rpartition("/")[2].removesuffix(".list")
+    return _SNAPSHOT.sub("", urlsplit(uri).path.rstrip("/")).rpartition("/")[2].removesuffix(".list")
 
 
 def _distribution(

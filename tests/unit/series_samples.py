@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A small tree in the kernel's style, and series of patches on it."""
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from harness.patch.series import Branch
@@ -78,3 +79,12 @@ def series_of(tmp_path: Path, *mails: str, name: str = "series.mbox") -> Path:
 
 def branch_of(tree: Path, tmp_path: Path) -> Branch:
     return Branch(read_source(f"{tree}@{git(tree, 'rev-list', '--max-parents=0', 'HEAD')}"), tmp_path / "branch")
+
+
+def by_function(executed: Mapping[str, Collection[str]]) -> dict[str, frozenset[str]]:
+    """The loads of each function, of the functions of each load."""
+    loads: dict[str, set[str]] = {}
+    for load, functions in executed.items():
+        for function in functions:
+            loads.setdefault(function, set()).add(load)
+    return {function: frozenset(of) for function, of in loads.items()}

@@ -14,6 +14,7 @@ from harness.run.plan import Request
 from lab.base.errors import LabBroken
 from lab.kernels.model import Kernel
 from lab.topology.model import Processors
+from tests.unit.series_samples import by_function
 from tools.coverage import observe, save_coverage, with_scenario
 
 
@@ -22,9 +23,8 @@ def test_the_list_of_executed_functions_survives_its_file(tmp_path: Path) -> Non
         "a.x.one": frozenset({"f", "g"}),
         "a.x.two": frozenset({"f"}),
         "b.y.one": frozenset({"f", "g", "h"}),
-        "c.z.none": frozenset[str](),
     }
-    executed = Coverage("6.12", {"a": "1", "b": "2"}, loads)
+    executed = Coverage("6.12", {"a": "1", "b": "2"}, by_function(loads))
     path = tmp_path / "executed.json"
     save_coverage(path, executed)
     assert load_coverage(path) == executed
@@ -46,7 +46,7 @@ def test_arms_in_which_another_plugin_counts_are_not_observed(processors: Proces
 
 def test_a_scenario_that_is_observed_again_replaces_its_loads() -> None:
     scenario = load_scenario("waiters")
-    before = Coverage("6.12", {"waiters": "old"}, {"waiters.a.b": frozenset({"f"}), "other.a.b": frozenset({"g"})})
+    before = Coverage("6.12", {"waiters": "old"}, by_function({"waiters.a.b": {"f"}, "other.a.b": {"g"}}))
     assert before.outdated([scenario]) == ["waiters"]
     after = with_scenario(before, scenario, {"waiters.c.d": frozenset({"h"})})
     assert set(after.loads) == {"waiters.c.d", "other.a.b"}

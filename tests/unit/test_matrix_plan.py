@@ -236,6 +236,6 @@ def test_the_code_digest_covers_all_of_the_lab(monkeypatch: pytest.MonkeyPatch, 
         seen.add(str(path.relative_to(checkout)))
         return "0"
 
-    monkeypatch.setattr(cluster, "digest_file", digest)
+    monkeypatch.setattr("lab.base.digest.digest_file", digest)
     cluster.code_digest.__wrapped__()
     assert {"lab/session.py", "lab/qemu/argv.py", "lab/guest/runner.sh", "lab/native/diskd/model.c"} <= seen

@@ -7,13 +7,16 @@ from pathlib import Path
 import pytest
 
 from harness.base.checkout import EXECUTED
+from harness.commands import boots
 from harness.commands.boots import every_scenario
 from harness.limits.entries import load_scenario
 from harness.patch.choice import Coverage, ScenarioChoice, choice_lines, choose, load_coverage
 from harness.patch.sources import UNCOMMITTED, PatchText, Sources, definitions
 from harness.scenario.load import find_scenarios
+from harness.scenario.model import Scenario
+from lab.base.errors import LabBroken
 from lab.kernels.mutants import catalogue
-from tests.unit.series_samples import HEADER, SOURCE, patched, small_tree
+from tests.unit.series_samples import HEADER, SOURCE, by_function, patched, small_tree
 from tests.unit.tree_samples import commit, git
 
 
@@ -99,7 +102,7 @@ def test_a_function_is_one_of_its_file_and_counts_for_loads_with_the_module_of_t
         "mirror-reads.plain.random": frozenset({"raid1_make_request"}),
         "verified-arrays.plain.write": frozenset({"read_balance", "raid10_make_request"}),
     }
-    choice = chosen(tree, Coverage("6.12", {}, loads), ("mirror-reads", "verified-arrays"))
+    choice = chosen(tree, Coverage("6.12", {}, by_function(loads)), ("mirror-reads", "verified-arrays"))
     assert [(each.scenario.name, each.functions) for each in choice.candidates] == [
         ("mirror-reads", frozenset({"raid1_make_request"}))
     ]
@@ -169,7 +172,7 @@ def test_a_member_of_a_struct_counts_for_what_uses_it_and_one_in_no_text_for_wha
     found = dict(Sources(tree, "HEAD~", "HEAD").users(data, "include/linux/queue.h"))
     assert found == dict.fromkeys(users, "block/queue.c")
     assert set(PatchText((mail,)).touched().data) == {data}, "the hunk's head names the struct"
-    choice = chosen(tree, Coverage("6.12", {}, {"fair-tags.a.b": frozenset(users)}), ("fair-tags",))
+    choice = chosen(tree, Coverage("6.12", {}, by_function({"fair-tags.a.b": frozenset(users)})), ("fair-tags",))
     assert [one.scenario.name for one in choice.candidates] == ["fair-tags"]
 
 
@@ -208,7 +211,7 @@ def test_what_no_load_executes_is_said(tree: Path) -> None:
         "fair-tags.shared.solo": frozenset({"blk_get_tag", "__get_tag"}),
         "ioprio.as-is.alone": frozenset({"other"}),
     }
-    choice = chosen(tree, Coverage("6.12", {}, loads), ("waiters", "fair-tags", "ioprio"))
+    choice = chosen(tree, Coverage("6.12", {}, by_function(loads)), ("waiters", "fair-tags", "ioprio"))
     assert [one.scenario.name for one in choice.candidates] == ["fair-tags"]
     assert choice.unexecuted == ("blk_timeout",)
     text = "\n".join(choice_lines(choice, 1))
@@ -216,7 +219,7 @@ def test_what_no_load_executes_is_said(tree: Path) -> None:
     assert "fair-tags: 1 load executes __get_tag" in text
     assert "not observed as they are now: waiters, fair-tags, ioprio" in text
     digests = {name: load_scenario(name).digest for name in ("waiters", "fair-tags", "ioprio")}
-    complete = chosen(tree, Coverage("6.12", digests, loads), ("waiters", "fair-tags", "ioprio"))
+    complete = chosen(tree, Coverage("6.12", digests, by_function(loads)), ("waiters", "fair-tags", "ioprio"))
     assert "no observed load executes: blk_timeout" in choice_lines(complete, 1)
 
 
@@ -230,7 +233,7 @@ def test_a_scenario_with_a_control_that_breaks_the_function_comes_first(
     commit(tree, "before")
     patched(tree, file, "depth < TAGS", "depth <= TAGS")
     loads = {f"{name}.arm.load": frozenset({"hctx_may_queue"}) for name in ("waiters", "fair-tags")}
-    choice = chosen(tree, Coverage("6.12", {}, loads), ("waiters", "fair-tags"))
+    choice = chosen(tree, Coverage("6.12", {}, by_function(loads)), ("waiters", "fair-tags"))
     expected = [("fair-tags", mutants), ("waiters", ())]
     got = [(each.scenario.name, each.mutants) for each in choice.candidates]
     assert got == (expected if mutants else expected[::-1])
@@ -247,7 +250,9 @@ def test_a_scenario_that_a_mutant_of_the_function_names_comes_first(
     commit(tree, "before")
     patched(tree, "drivers/md/raid1.c", "depth < TAGS", "depth <= TAGS")
     names = ("verified-data", "mirror-reads")
-    coverage = Coverage("6.12", {}, {f"{name}.arm.load": frozenset({"choose_best_rdev"}) for name in names})
+    coverage = Coverage(
+        "6.12", {}, by_function({f"{name}.arm.load": frozenset({"choose_best_rdev"}) for name in names})
+    )
     found = [(each.scenario.name, each.mutants) for each in chosen(tree, coverage, names).candidates]
     assert found == [("mirror-reads", ("raid1-first-disk",)), ("verified-data", ())]
 
@@ -258,7 +263,7 @@ def test_a_scenario_that_only_loads_the_module_counts_half(tree: Path, monkeypat
     commit(tree, "before")
     patched(tree, "drivers/md/raid1.c", "depth < TAGS", "depth <= TAGS")
     names = ("md-locks", "mirror-reads")
-    coverage = Coverage("6.12", {}, {"mirror-reads.plain.random": frozenset({"raid1_add"})})
+    coverage = Coverage("6.12", {}, by_function({"mirror-reads.plain.random": frozenset({"raid1_add"})}))
     for relevance, first in ((1.9, "mirror-reads"), (2.1, "md-locks")):
         words = {"md-locks": relevance, "mirror-reads": 1.0}
         monkeypatch.setattr("harness.patch.choice.relevances", lambda *_, words=words: words)
@@ -276,8 +281,8 @@ def test_the_shipped_list_is_of_known_scenarios_and_knows_the_block_layer() -> N
     for scenario, arm, load in (load.split(".") for load in executed.loads):
         assert arm in scenarios[scenario].arms and load in scenarios[scenario].loads
     every = {load for load in executed.loads if "fair-tags" in load}
-    assert executed.by_function["blk_mq_submit_bio"] >= every
-    assert "hctx_may_queue" not in executed.by_function
+    assert executed.executed["blk_mq_submit_bio"] >= every
+    assert "hctx_may_queue" not in executed.executed
 
 
 EDIT = """\
@@ -298,3 +303,26 @@ def test_a_change_of_the_share_of_tags_concerns_the_scenarios_of_it(subject: str
     choice = choose(PatchText((f"Subject: {subject}\n{EDIT}",)), coverage, every_scenario(), catalogue())
     names = [candidate.scenario.name for candidate in choice.candidates]
     assert {*names[:first]} & {"null-shared-tags", "fair-tags", "shared-queue"}, names
+
+
+def test_scenarios_are_read_once_until_they_or_blklab_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path))
+    monkeypatch.setattr(boots, "find_scenarios", lambda: ["fair-tags"])
+    read: list[str] = []
+
+    def load(name: str) -> Scenario:
+        read.append(name)
+        return load_scenario(name)
+
+    monkeypatch.setattr(boots, "load_scenario", load)
+    assert boots.every_scenario() == [load_scenario("fair-tags")] == boots.every_scenario()
+    assert read == ["fair-tags"]
+    for number, changed in enumerate(("harness", "lab", "scenarios"), start=2):
+        monkeypatch.setattr(boots, "digest_folder", lambda folder, name=changed: str(folder.name == name))
+        boots.every_scenario()
+        boots.every_scenario()
+        assert len(read) == number, changed
+    for kept in tmp_path.glob("scenarios/*/scenarios.pickle"):
+        kept.write_bytes(b"another file")
+    with pytest.raises(LabBroken, match=r"scenarios\.pickle"):
+        boots.every_scenario()

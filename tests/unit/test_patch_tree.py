@@ -30,7 +30,7 @@ from lab.kernels.resolve import demand
 from lab.kernels.tree import KernelSource
 from tests.unit.kernel_samples import elf
 from tests.unit.record_samples import run_of
-from tests.unit.series_samples import patched, series_of, small_tree
+from tests.unit.series_samples import by_function, patched, series_of, small_tree
 from tests.unit.test_patch import built
 from tests.unit.tree_samples import commit, git
 
@@ -166,7 +166,7 @@ def test_the_patch_of_a_change_is_read_as_a_series_of_one_and_is_the_same_file_a
 def test_patch_without_a_series_says_what_would_be_measured_and_writes_nothing_into_the_tree(
     tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    coverage = Coverage("6.12", {}, {"fair-tags.even.b": frozenset({"blk_timeout"})})
+    coverage = Coverage("6.12", {}, by_function({"fair-tags.even.b": frozenset({"blk_timeout"})}))
     monkeypatch.setattr("harness.commands.boots.load_coverage", lambda _: coverage)
     monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("lab.kernels.tree.built", lambda *_: pytest.fail("nothing is built"))

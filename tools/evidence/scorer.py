@@ -83,8 +83,7 @@ def score(
     try:
         run = measure(rows[0].scenario, f"{spec}+{mutant}" if mutant else spec, arms, seeds)
     except CannotJudge as error:
-        lacking = Judgement(Status.MISS, None, error.message)
-        return [RowScore(row, spec, mutant, lacking) for row in rows]
+        return [RowScore(row, spec, mutant, Judgement(Status.MISS, None, error.message)) for row in rows]
     return score_run(rows, run, mutant)
 
 
