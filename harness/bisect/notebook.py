@@ -21,7 +21,7 @@ from harness.run.bench import Bench
 from harness.run.plan import Request
 from harness.scenario.load import in_another_layout
 from harness.scenario.model import Scenario, Status
-from lab.base.digest import canonical, digest_bytes, digest_file
+from lab.base.digest import canonical, digest_bytes, digest_folder
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.units import Tell
 from lab.kernels import build, kconfig, tree
@@ -271,14 +271,13 @@ _MAKES_BOOTS = Path(build.__file__).parents[1]
 def setting_of(lab: Lab, scenario: Scenario, seeds: int | None, arms: Sequence[str] = ()) -> str:
     """The digest of everything but the kernel that the figures of a scenario depend on."""
     qemus = [lab.qemu.version_text, lab.qemu.package, lab.qemu.digest, lab.steady.digest]
-    own = [scenario.digest, seeds, list(arms)]
+    own = [scenario.digest, seeds, list(arms), kconfig.own_configuration()]
     return digest_bytes(canonical([own, qemus, _made_by(), lab.payload.digest, build.toolchain().identity]))
 
 
 @cache
-def _made_by() -> tuple[list[tuple[str, str]], list[str]]:
-    files = sorted(path for path in _MAKES_BOOTS.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    return [(path.name, digest_file(path)) for path in files], [path.read_text() for path in kconfig.fragments()]
+def _made_by() -> tuple[str, list[str]]:
+    return digest_folder(_MAKES_BOOTS), [path.read_text() for path in kconfig.fragments()]
 
 
 @dataclass
@@ -343,8 +342,7 @@ class KernelOracle:
     def drift(self, good: str, bad: str) -> str:
         """The differing options of two commits, in words."""
         first, second = self.kernel(good), self.kernel(bad)
-        drifted = kconfig.drift(first.config, second.config)
-        return kconfig.describe_drift(drifted, good[:12], bad[:12]).rstrip()
+        return kconfig.describe_drift(kconfig.drift(first.config, second.config), good[:12], bad[:12]).rstrip()
 
 
 def claim_seen(claim: ClaimVerdict) -> ClaimSeen:

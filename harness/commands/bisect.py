@@ -109,6 +109,12 @@ class _Asked:
         named = ["--hunt", self.hunt] if self.hunt else [self.scenario]
         return ["blklab", "bisect", *named, *words_of(seeds=self.seeds, arm=self.arms), *configuration()]
 
+    def again(self, spec: str) -> str:
+        """The command that measures one kernel."""
+        search = ["blklab", "hunt", "--kept", self.hunt, "--kernel", spec]
+        words = search if self.hunt else run_command(self.scenario, spec, self.seeds, self.arms)
+        return shlex.join([*words, *configuration()])
+
     def oracle(self, kept: KeptFind, kernel: Callable[[str], Kernel], setting: str = "") -> SeedOracle:
         at_once, bench = self.jobs or host.usable_cores(), self.bench
 
@@ -135,14 +141,11 @@ def _by_commit(wanted: Scenario, asked: _Asked, tree: Path, ends: tuple[str, str
     else:
         finding = Bisection(repository, oracle, state, folder, tell, ahead=ahead).run()
     tell(kernels.drift(state.good, state.bad))
-    repeat = [shlex.join([*asked.words, "--tree", str(tree), "--good", ends[0], "--bad", ends[1]])]
-    for sha in (finding.culprit.parents[0], finding.culprit.sha) if finding.culprit else ():
-        spec = f"tree:{tree}@{sha}"
-        search = ["blklab", "hunt", "--kept", asked.hunt, "--kernel", spec]
-        run = [*run_command(asked.scenario, spec, asked.seeds, asked.arms), *configuration()]
-        repeat.append(shlex.join(search if asked.kept else run))
     if asked.kept:
         finding = replace(finding, odds=summary(asked.kept, [(step.seen, step.answer) for step in finding.steps]))
+    sides = (finding.culprit.parents[0], finding.culprit.sha) if finding.culprit else ()
+    repeat = [shlex.join([*asked.words, "--tree", str(tree), "--good", ends[0], "--bad", ends[1]])]
+    repeat += (asked.again(f"tree:{tree}@{sha}") for sha in sides)
     _report(finding, wanted, folder, repeat, _differential(asked.bench, kernels, finding))
     tell(f"mail and state: {folder}")
     return EXIT_PASS if finding.verified else EXIT_CANNOT_JUDGE

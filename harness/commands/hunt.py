@@ -10,7 +10,18 @@ from shutil import rmtree
 from harness.base.checkout import results_root
 from harness.base.files import write_atomic, write_json
 from harness.commands.boots import kernel_of, lab_of_host, scenario_of
-from harness.commands.options import ARMS, JOBS, KERNEL, RESULTS, SCENARIO, number, tell, words_of
+from harness.commands.options import (
+    ARMS,
+    CONFIG,
+    JOBS,
+    KERNEL,
+    RESULTS,
+    SCENARIO,
+    configuration,
+    number,
+    tell,
+    words_of,
+)
 from harness.commands.parser import Command, flag, option
 from harness.hunt.kept import KeptFind, enough, find_file, odds, read_find, write_find
 from harness.hunt.reduce import REPEATS, Reducer
@@ -65,7 +76,7 @@ def _hunt(
             return EXIT_FAIL
     searched = Search(grounds, strategy, root, at_once, _progress).run(limits)
     words = words_of(kernel=kernel, strategy=strategy, first=first, at=functions)
-    command = " ".join(["blklab hunt", *words, ref_of(chosen)])
+    command = " ".join(["blklab hunt", *words, *configuration(), ref_of(chosen)])
     stories = [_reported(each, strategy, limits.first, command) for each in searched.finds]
     if json:
         finds = [dict(read_find(path / _SCHEDULE).__dict__, folder=str(path)) for path in stories]
@@ -168,6 +179,7 @@ COMMANDS = {
             option("--kept", metavar="NAME|FILE", help="the search of a find (hunts/NAME.yaml), on any kernel"),
             option("--replay", metavar="NAME|FILE", help="boot the schedule of a find once, on its kernel"),
             JOBS,
+            CONFIG,
             RESULTS,
             flag("--json", "print JSON"),
         ),

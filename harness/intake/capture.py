@@ -119,8 +119,7 @@ class _Writer:
             "stacks": stacks,
             "origins": list(self._origin_rows()),
         }
-        document = {key: value for key, value in document.items() if value}
-        return AnnotatedDocument(document, self._notes.lines)
+        return AnnotatedDocument({key: value for key, value in document.items() if value}, self._notes.lines)
 
     def _memory(self, stacks: Mapping[str, Mapping[str, object]]) -> int:
         """Of the guest: rings of its disks, and pages of stripe caches."""

@@ -70,8 +70,7 @@ def matrix_status(cells: Iterable[Status]) -> Status:
 
     One cell that could not be decided (DONE) makes the whole undecided.
     """
-    judged = [status for status in cells if status is not Status.SKIP]
-    return roll_up((), judged or (Status.SKIP,))
+    return roll_up((), [status for status in cells if status is not Status.SKIP] or (Status.SKIP,))
 
 
 def exit_code_of(cells: Iterable[tuple[Status, int]]) -> int:

@@ -229,8 +229,7 @@ def differential_page(before: Profile, after: Profile) -> str:
 def _graph(title: str, root: Frame, side: int, scale: Fraction, *, single: bool = False) -> Markup:
     """A flame graph in which the width of a frame is its cost on ``side``."""
     frames = list(_tiles(root, side, 0.0, 0, scale, single=single))
-    height = max((frame.y for frame in frames), default=0) + _ROW
-    return tiles("flame", title, (_WIDTH, height), frames)
+    return tiles("flame", title, (_WIDTH, max((frame.y for frame in frames), default=0) + _ROW), frames)
 
 
 def _tiles(frame: Frame, side: int, left: float, depth: int, scale: Fraction, *, single: bool) -> Iterator[Tile]:

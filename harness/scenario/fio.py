@@ -42,8 +42,7 @@ def start_phase(scenario: str, seed: int) -> int:
     null_blk refills its token bucket every 20 ms (NULL_IRQ_TIMER); a claim must hold for any phase of the load to that
     tick.
     """
-    digest = hashlib.sha256(f"{scenario} {seed}".encode()).digest()
-    return int.from_bytes(digest[:4], "big") % 20_000 * 1000
+    return int.from_bytes(hashlib.sha256(f"{scenario} {seed}".encode()).digest()[:4], "big") % 20_000 * 1000
 
 
 def _timing(load: Load) -> Iterator[tuple[str, str]]:

@@ -446,5 +446,4 @@ def _token_bucket(role: Role, disk: Disk, driver: Driver) -> Iterator[tuple[str,
 def _in_flight(role: Role, together: Iterable[Role], topology: Topology) -> int:
     """Requests that all roles on this role's disk can have at the device at once."""
     depth = sum(other.depth for other in together if other.disk == role.disk)
-    lun = topology.luns[topology.region(role.disk).lun]
-    return min(depth, topology.hbas[lun.hba].cmd_per_lun)
+    return min(depth, topology.hbas[topology.luns[topology.region(role.disk).lun].hba].cmd_per_lun)

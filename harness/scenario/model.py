@@ -139,8 +139,7 @@ class Role:
 
 def of_split(text: str) -> Mapping[int, int]:
     """Sizes in bytes of fio's bssplit, each with its share in percent."""
-    parts = (part.partition("/") for part in text.split(":"))
-    return {parse_size(size): int(share) for size, _, share in parts}
+    return {parse_size(size): int(share) for size, _, share in (part.partition("/") for part in text.split(":"))}
 
 
 PERCENT = 100

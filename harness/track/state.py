@@ -213,8 +213,7 @@ class Track:
         return replace(track, unbuilt=dict([*self.unbuilt.items()][-_NIGHTS:]), nights=nights, alarms=alarms)
 
     def with_night(self, night: Night) -> "Track":
-        kept = tuple(each for each in self.nights if each.number != night.number)
-        return replace(self, nights=(*kept, night))
+        return replace(self, nights=(*(each for each in self.nights if each.number != night.number), night))
 
     def with_record(self, commit: str, scenario: str, record: Record) -> "Track":
         own = {**self.records.get(commit, {}), scenario: record}

@@ -362,5 +362,4 @@ def first_error(said: str) -> str:
 
 
 def _line_at(said: str, offset: int) -> str:
-    start = said.rfind("\n", 0, offset) + 1
-    return said[start:].partition("\n")[0].strip()
+    return said[said.rfind("\n", 0, offset) + 1 :].partition("\n")[0].strip()

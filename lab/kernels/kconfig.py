@@ -65,8 +65,7 @@ class Lost:
     got: str
 
     def __str__(self) -> str:
-        names = " or ".join(self.wanted.names)
-        return f"{names}={self.wanted.value} ({self.wanted.place}) is {self.got}"
+        return f"{' or '.join(self.wanted.names)}={self.wanted.value} ({self.wanted.place}) is {self.got}"
 
 
 @dataclass(frozen=True)

@@ -146,8 +146,7 @@ class Archive:
         if not names:
             return ()
         shown = paragraphs(apt("apt-cache", "show", *names))
-        packages = {(p.name, p.version): p for p in (_package(suite, fields) for fields in shown)}
-        return tuple(packages.values())
+        return tuple({(p.name, p.version): p for p in (_package(suite, fields) for fields in shown)}.values())
 
     @contextmanager
     def _suite(self, suite: str) -> Iterator["_Apt"]:

@@ -13,6 +13,7 @@ from harness.bisect.repository import Repository
 from harness.bisect.search import Bisection
 from harness.bisect.seeds import SeedOracle, summary
 from harness.cli import main
+from harness.commands.bisect import _Asked
 from harness.grid.lines import GridRow
 from harness.hunt.kept import KeptFind, Tried
 from harness.limits.entries import load_scenario
@@ -51,6 +52,17 @@ def bisected(folder: Path, words: list[str], tried: list[tuple[str, bool]] | Non
     state = State("t", str(folder / "tree"), commits[0], commits[-1])
     own = oracle(Reverts(), [] if tried is None else tried)
     return Bisection(repository, own, state, folder, lambda _: None).run(), commits
+
+
+def test_commands_that_repeat_name_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They lost it in a merge, and no test saw it."""
+    monkeypatch.setenv("BLKLAB_CONFIG", "/tmp/own.config")
+    how = (2, ("even",), None, 0)
+    run, search = _Asked("fair-tags", "", *how), _Asked("", "planted-list", *how)
+    assert run.again("v6.12") == "blklab run fair-tags --kernel v6.12 --seeds 2 --arm even --config /tmp/own.config"
+    assert search.again("v6.12") == "blklab hunt --kept planted-list --kernel v6.12 --config /tmp/own.config"
+    for asked in (run, search):
+        assert asked.words[-2:] == ["--config", "/tmp/own.config"]
 
 
 def test_the_commit_from_which_on_a_search_finds_the_fault(tmp_path: Path) -> None:
