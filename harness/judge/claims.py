@@ -272,8 +272,7 @@ def judge_control(
     if control.kernels and not is_in(release, control.kernels):
         return ControlVerdict(control, None, f"{NOT_RUN}: it is made for kernels {control.kernels}")
     if control.mutant and control.mutant != mutant:
-        sentence = f"{NOT_RUN}: needs a kernel with the mutant {control.mutant}"
-        return ControlVerdict(control, None, sentence)
+        return ControlVerdict(control, None, f"{NOT_RUN}: needs a kernel with the mutant {control.mutant}")
     judgement = judge_ratio(control.ratio, control.expect, evidence, seeds)
     if judgement.status is Status.PASS:
         return ControlVerdict(control, judgement, AS_IT_MUST)

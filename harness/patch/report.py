@@ -39,8 +39,7 @@ def verdict_line(result: MeasuredSeries) -> str:
     names = dict.fromkeys(name for name, finding in result.findings if finding.effect is effect)
     judged = sum(outcome.judged for outcome in result.outcomes)
     about = f"{plural(judged, 'claim')} of {plural(len(result.outcomes), 'scenario')} judged on both"
-    same = _UNSEEN if result.unseen else "same"
-    return f"{(effect or same).upper()}  {', '.join([*names, about])}"
+    return f"{(effect or (_UNSEEN if result.unseen else 'same')).upper()}  {', '.join([*names, about])}"
 
 
 def summary(result: MeasuredSeries) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from lab.base.errors import Misuse
 from lab.base.units import show_rate, show_size
+from lab.topology.fields import ZONE_FIELDS
 from lab.topology.model import EMULATED, Disk, Driver, Hba, Lun, Processors, StackKind, Topology
 from lab.topology.ranges import in_ranges
 
@@ -97,6 +98,7 @@ def emulated(topology: Topology) -> Topology:
     hbas |= {luns[name].hba: replace(hbas[luns[name].hba], links=()) for name in paths}
     luns |= {name: replace(luns[name], links=()) for name in paths}
     still = {"seek": 0, "rotation": 0, "zones": (), "ncq": 1, "coalesce": 1, "buffer": 0}
+    still |= {field.name: 0 for field in ZONE_FIELDS}
     disks = {name: replace(disk, **still) for name, disk in topology.disks.items()}  # type: ignore[arg-type]
     links = {name: replace(link, cost=0) for name, link in topology.links.items()}
     return replace(topology, hbas=hbas, luns=luns, disks=disks, links=links)
@@ -180,7 +182,8 @@ def mechanics(disk: Disk) -> dict[str, object]:
 
 def _lost_keys(disk: Disk) -> list[str]:
     """The keys of what a throttle has not."""
-    return [key for key, is_set in mechanics(disk).items() if is_set and key != "look_ahead"]
+    unknown = mechanics(disk) | {field.name: getattr(disk, field.name) for field in ZONE_FIELDS}
+    return [key for key, is_set in unknown.items() if is_set and key != "look_ahead"]
 
 
 def _disk_reasons(disk: Disk) -> Iterator[str]:

@@ -99,6 +99,14 @@ def test_differences_name_the_controllers_and_lost_properties() -> None:
     assert told[-1] == "disks and links are throttles, without seek, rpm, ncq"
 
 
+def test_a_zoned_disk_is_none_there() -> None:
+    """fio of a role with zonemode: zbd ended with 1 in the guest, as the disk has no zones."""
+    zoned = made(Driver.SCSI_DEBUG, disk=Disk("", GIB, zone_size=1 << 24, zone_nr_conv=2))
+    on_qemu = emulated(zoned)
+    assert on_qemu.zoned("d0") is None and zoned.zoned("d0")
+    assert differences(zoned, on_qemu)[-1] == "disks and links are throttles, without zone_size, zone_nr_conv"
+
+
 def test_lost_parameters_set_no_bounds_and_virtio_scsi_always_has_its_tags() -> None:
     disks = emulated(named("intel-965p-lvm")).disks
     assert disks["sata0"].seek == disks["sata0"].rotation == 0
@@ -120,6 +128,7 @@ REFUSED = {
     "node 8: the machine has at most 8 NUMA nodes": made(Driver.MEGASAS, hba=Hba("h", Driver.MEGASAS, 64, 64, node=8)),
     "40 kB/s is below 40.96 kB/s": made(Driver.MPTSAS, disk=Disk("", GIB, rate=40_000)),
     "a throttled QEMU disk has no seek": made(Driver.MPTSAS, disk=Disk("", GIB, rate=10**6, seek=1)),
+    "a throttled QEMU disk has no zone_size": made(Driver.NVME, disk=Disk("", GIB, zone_size=1 << 24)),
 }
 
 

@@ -60,8 +60,7 @@ class RunLoad(Step):
         return f"{self.name}.fio"
 
     def files(self) -> Mapping[str, str]:
-        sampled = {f"{self.name}.watch": self.watch.config()} if self.watch else {}
-        return {self.file: self.fio, **sampled}
+        return {self.file: self.fio, **({f"{self.name}.watch": self.watch.config()} if self.watch else {})}
 
 
 @dataclass(frozen=True)
