@@ -127,6 +127,8 @@ def _add_stack(kind: str, level: str = "") -> Callable[[Draft], None]:
 def _set(part: Callable[[Draft], Draft], key: str, value: object) -> Callable[[Draft], None]:
     def apply(draft: Draft) -> None:
         part(draft)[key] = value
+        if key.startswith(limits.OF_ELEVATORS) and part(draft).get("scheduler", "none") == "none":
+            part(draft)["scheduler"] = "mq-deadline"
 
     return apply
 

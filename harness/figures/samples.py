@@ -126,8 +126,7 @@ _SECOND = 1e9
 
 def held_series(topology: Topology, lun: str) -> str:
     """The series of a LUN's tags; null_blk and NVMe have no other count of them than their requests in flight."""
-    scsi = topology.hbas[topology.luns[lun].hba].driver in SCSI
-    return f"{'device_busy' if scsi else 'inflight'}[{lun}]"
+    return f"{'device_busy' if topology.hbas[topology.luns[lun].hba].driver in SCSI else 'inflight'}[{lun}]"
 
 
 def sample_figures(files: LoadFiles, figures: Figures) -> Readings:

@@ -261,8 +261,7 @@ class _Matrix:
         command = run_command(ref_of(scenario), kernel.spec, self.plan.seeds)
         bench = self.bench.ranked(number, lambda: nullcontext(listen))
         run = bench.measure(Request(scenario, kernel, self.plan.seeds, command=command))
-        seconds = 0.0 if run.earlier else time.monotonic() - started
-        return judged(cell, run, seconds)
+        return judged(cell, run, 0.0 if run.earlier else time.monotonic() - started)
 
     @contextmanager
     def _in_hand(self, scenario: Scenario, kernel: Kernel, *, patient: bool) -> Iterator[bool]:

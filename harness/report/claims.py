@@ -54,8 +54,7 @@ class ClaimText:
     @property
     def value_and_ratio(self) -> str:
         """The value and the ratio of figures that gave it."""
-        prefix = "" if self.value == NOT_MEASURED else "measured "
-        return f"{prefix}{self.value}: {self.entry.ratio}"
+        return f"{'' if self.value == NOT_MEASURED else 'measured '}{self.value}: {self.entry.ratio}"
 
     @property
     def says(self) -> str:

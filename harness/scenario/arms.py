@@ -9,7 +9,7 @@ from harness.scenario.model import Arm
 from harness.scenario.timing import TIMINGS
 from lab.base.errors import Misuse
 from lab.topology.emulated import MAX_SECTORS, emulated, too_large
-from lab.topology.limits import refusals
+from lab.topology.limits import OF_ELEVATORS, refusals
 from lab.topology.load import read_topology
 from lab.topology.model import EMULATED, StackKind, Topology
 from lab.topology.parameters import apply_setting, apply_try
@@ -130,8 +130,9 @@ def _check_queue(name: str, row: Row, queue: Mapping[str, str]) -> None:
         if f"{_QUEUE_PREFIX}{schema.SCHEDULER}" not in row.node.entries:
             remedy = "kernels differ in their default: write queue: {scheduler: none}"
             row.add("", f"arm {name}: queue.scheduler is missing", remedy, symptom=True)
-    elif queue[schema.SCHEDULER] == _NO_SCHEDULER and any(key.startswith("iosched/") for key in queue):
-        row.add("", f"arm {name}: queue.iosched needs an elevator, got queue.scheduler none")
+    elif queue[schema.SCHEDULER] == _NO_SCHEDULER:
+        for key in dict.fromkeys(key.partition("/")[0] for key in queue if key.startswith(OF_ELEVATORS)):
+            row.add("", f"arm {name}: queue.{key} needs an elevator, got queue.scheduler none")
 
 
 def _check_with_topology(name: str, row: Row, queue: Mapping[str, str], topology: Topology) -> None:

@@ -76,8 +76,7 @@ class Move:
     @property
     def arrow(self) -> str:
         """``95.50 -> 81.00 (-15.2 %)``."""
-        share = "" if self.share is None else f" ({100 * self.share:+.1f} %)"
-        return f"{self.before} -> {self.after}{share}"
+        return f"{self.before} -> {self.after}" + ("" if self.share is None else f" ({100 * self.share:+.1f} %)")
 
 
 @dataclass(frozen=True)
@@ -216,8 +215,7 @@ class Track:
         return replace(self, nights=(*(each for each in self.nights if each.number != night.number), night))
 
     def with_record(self, commit: str, scenario: str, record: Record) -> "Track":
-        own = {**self.records.get(commit, {}), scenario: record}
-        return replace(self, records={**self.records, commit: own})
+        return replace(self, records={**self.records, commit: {**self.records.get(commit, {}), scenario: record}})
 
     def without_build(self, commit: str, why: str) -> "Track":
         return replace(self, unbuilt={**self.unbuilt, commit: why})

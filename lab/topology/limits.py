@@ -231,6 +231,8 @@ _OF_REQUESTS = tuple(
     f"queue/{key}" for key in ("scheduler", "nr_requests", "async_depth", "rq_affinity", "io_timeout", "wbt_lat_usec")
 )
 """blk_mq_queue_attrs of block/blk-sysfs.c."""
+OF_ELEVATORS = ("iosched/", "async_depth")
+"""Beginnings of attributes that a queue has or takes with an elevator alone; async_depth is one of the queue in 7.2."""
 _OF_DRIVERS = ("queue/io_timeout",)
 """Those that only a driver with a timeout has: neither dm-rq nor loop."""
 _LEAST_SIZES = {"xfs": 300 << 20, "btrfs": 109 << 20}
@@ -265,6 +267,9 @@ def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
     bio_based = stack.kind in _BIO_BASED or stack.mode == "bio"
     for key in filter(stack.settings.get, _OF_REQUESTS if bio_based else _OF_DRIVERS):
         yield f"{key.replace('/', '.')}: it has no queue of requests with that; write queue for its disks"
+    if not bio_based and stack.settings.get("queue/scheduler", "none") == "none":
+        own = (key for key in stack.settings if key.removeprefix("queue/").startswith(OF_ELEVATORS))
+        yield from (f"{key.replace('/', '.')} needs an elevator: write queue.scheduler" for key in own)
     yield from _size_reasons(stack, topology)
 
 

@@ -179,6 +179,7 @@ def test_the_digest_covers_what_is_measured_and_judged_the_order_of_loads_and_th
         ("scheduler: none", "scheduler: none, nr_requests: 65", "nr_requests 65 exceeds 64"),
         ("scheduler: none", "scheduler: bfq, nr_requests: 2049", "nr_requests 2049 exceeds 2048"),
         ("scheduler: none", "scheduler: none, iosched.low_latency: 0", "queue.iosched needs an elevator"),
+        ("scheduler: none", "scheduler: none, async_depth: 8", "queue.async_depth needs an elevator"),
         ("scheduler: none", "scheduler: none, throttle.read_iops: 0", "throttle.read_iops: expected an integer from 1"),
         ("scheduler: none", "scheduler: none, throttle.iops: 9", "throttle.iops: unknown key"),
         ("window: {ramp: 1s, runtime: 8s}\n", "", "load solo: window is missing"),

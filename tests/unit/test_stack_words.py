@@ -46,6 +46,10 @@ stacks:
         ),
         ({"raid10": "raid10, same_cpu_crypt: true"}, "stack ten: kind md has no same_cpu_crypt"),
         ({"kind: crypt": "kind: crypt, layout: far"}, "stack secret: kind crypt has no layout"),
+        (
+            {"kind: crypt, over": "kind: loop, queue: {async_depth: 8}, over"},
+            "stack secret: queue.async_depth needs an elevator: write queue.scheduler",
+        ),
     ],
 )
 def test_words_of_another_stack_are_refused(changes: Mapping[str, str], says: str, tmp_path: Path) -> None:
