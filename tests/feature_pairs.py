@@ -13,7 +13,7 @@ from functools import cache
 from itertools import combinations, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 from harness.run.plan import guest_job
 from harness.scenario import schema
@@ -96,19 +96,16 @@ def _first(draft: Draft) -> str:
 
 
 def _load(draft: Draft) -> Draft:
-    loads: Draft = draft["loads"]["l"]
-    return loads
+    return cast(Draft, draft["loads"]["l"])
 
 
 def _role(draft: Draft) -> Draft:
-    role: Draft = _load(draft)["r"]
-    return role
+    return cast(Draft, _load(draft)["r"])
 
 
 def _stack(draft: Draft) -> Draft:
     """The stack that features are about; a loop device's below a filesystem."""
-    stack: Draft = draft["topology"]["stacks"][_STACK]
-    return stack
+    return cast(Draft, draft["topology"]["stacks"][_STACK])
 
 
 _CHUNKED = ("stripe", "snapshot", "raid0", "raid10", "raid4", "raid5", "raid6")
