@@ -7,16 +7,18 @@ from pathlib import Path
 import pytest
 
 from harness.base.checkout import EXECUTED
+from harness.cli import main
 from harness.commands import boots
+from harness.commands import patch as command
 from harness.commands.boots import every_scenario
 from harness.limits.entries import load_scenario
 from harness.patch.choice import Coverage, ScenarioChoice, choice_lines, choose, load_coverage
 from harness.patch.sources import UNCOMMITTED, PatchText, Sources, definitions
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
-from lab.base.errors import LabBroken
+from lab.base.errors import EXIT_LAB_BROKEN, LabBroken
 from lab.kernels.mutants import catalogue
-from tests.unit.series_samples import HEADER, SOURCE, by_function, patched, small_tree
+from tests.unit.series_samples import HEADER, SOURCE, by_function, patched, series_of, small_tree
 from tests.unit.tree_samples import commit, git
 
 
@@ -326,3 +328,29 @@ def test_scenarios_are_read_once_until_they_or_blklab_change(monkeypatch: pytest
         kept.write_bytes(b"another file")
     with pytest.raises(LabBroken, match=r"scenarios\.pickle"):
         boots.every_scenario()
+
+
+def test_where_only_builds_tell_what_differs_the_likely_scenarios_are_told_before_them(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All candidates were listed, on a line each, and nothing said what their boots may take."""
+    names = ("fair-tags", "waiters", "ioprio", "nr-requests")
+    coverage = Coverage("6.12", {}, by_function({f"{name}.arm.load": {"blk_get_tag"} for name in names}))
+    monkeypatch.setattr(boots, "load_coverage", lambda _: coverage)
+    monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
+
+    def no_bench(*_: object, **__: object) -> None:
+        raise LabBroken("nothing is built here")
+
+    monkeypatch.setattr(command, "bench_of", no_bench)
+    base = git(tree, "rev-parse", "HEAD")
+    path = series_of(tmp_path, patched(tree, "block/blk.h", "TAGS 4", "TAGS 2"))
+    words = ["patch", str(path), "--seeds", "1", "--results", str(tmp_path / "results"), "--base", f"{tree}@{base}"]
+    assert main(words) == EXIT_LAB_BROKEN
+    out, err = capsys.readouterr()
+    likely = [name for name in names if f"  {name}: 1 load executes blk_get_tag" in out]
+    (other,) = {*names} - {*likely}
+    assert f"these execute them too: {other} (--all)\n" in out and "not measured" not in out
+    count = sum(len(load_scenario(name).arms) for name in likely)
+    assert f"blklab: likely 6 cells (scenario x kernel), {2 * count} boots, at most " in err
+    assert "both sides are built, and compared function by function\nblklab: nothing is built here\n" in err
