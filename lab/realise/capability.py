@@ -11,7 +11,7 @@ from lab.guest.steps.setting import Cgroup
 from lab.kernels.binaries import has_parameter, module_closure, module_name, no_modules, read_module, uncompressed
 from lab.kernels.model import Kernel
 from lab.realise import drivers, recipe
-from lab.topology.model import StackKind, Topology
+from lab.topology.model import SCSI, StackKind, Topology
 
 REQUIRED_OPTIONS = {
     "BLK_DEV_INITRD": "the guest lives in an initramfs",
@@ -36,6 +36,7 @@ UNUSABLE = {
     }
 }
 """Modules that some kernels have in a form that no scenario can use: strings in it, and why."""
+_OF_LEGACY_PATH = ("noop", "deadline", "cfq")
 REMOVED_WORDS = {"scsi_mod.use_blk_mq": ("Y", "as Linux 5.0 removed the legacy request path (f664a3cc17b7)")}
 """Parameters that kernels no longer have: the value that they behave as, and why."""
 
@@ -63,14 +64,25 @@ def missing(
     # Other elevators are modules, which a Module step asks for.
     if queue.get("scheduler") == "noop" and not kernel.has("IOSCHED_NOOP"):
         reasons.append(f"{kernel.release} has no elevator noop, which Linux 5.0 removed (f382fb0bcef4)")
+    if (scheduler := queue.get("scheduler", "")) in _OF_LEGACY_PATH:
+        reasons += _path_reasons(kernel, topology, scheduler)
     if any(isinstance(step, Cgroup) for step in steps) and not kernel.has("BLK_CGROUP_IOCOST"):
         reasons.append("CONFIG_BLK_CGROUP_IOCOST is not set")
     if any(disk.zone_size for disk in topology.disks.values()):
-        reasons += _zone_reasons(kernel, steps, queue.get("scheduler", ""))
+        reasons += _zone_reasons(kernel, steps, scheduler)
     if any(isinstance(step, LocklessArray) for step in steps) and not kernel.has("MD_LLBITMAP"):
         reasons.append("CONFIG_MD_LLBITMAP is not set: lockless bitmaps came with Linux 6.18, as an option")
     reasons += _word_reasons(kernel, topology.kernel_words)
     return tuple(dict.fromkeys((*reasons, *_policy_reasons(kernel, topology), *_attribute_reasons(kernel, topology))))
+
+
+def _path_reasons(kernel: Kernel, topology: Topology, scheduler: str) -> Iterable[str]:
+    words = dict(word.partition("=")[::2] for word in topology.kernel_words)
+    usual = "Y" if kernel.has("SCSI_MQ_DEFAULT") else "N"
+    if any(hba.driver not in SCSI for hba in topology.hbas.values()):
+        yield f"elevator {scheduler} is of the legacy request path, which SCSI disks alone have here"
+    elif words.get("scsi_mod.use_blk_mq", usual) not in ("N", "n", "0"):
+        yield f"elevator {scheduler} is of the legacy request path: write kernel_words: scsi_mod.use_blk_mq=N"
 
 
 def _zone_reasons(kernel: Kernel, steps: Iterable[Step], scheduler: str) -> Iterable[str]:

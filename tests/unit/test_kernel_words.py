@@ -16,7 +16,7 @@ from lab.kernels.model import Kernel
 from lab.realise import recipe
 from lab.realise.capability import has_word, missing
 from lab.topology.load import load_topology
-from lab.topology.model import Topology
+from lab.topology.model import Driver, Topology
 from tests.unit.kernel_samples import bzimage, elf
 from tests.unit.payload_samples import CONFIG, kernel
 from tests.unit.scenario_text import GOOD, RIG, load
@@ -98,6 +98,17 @@ def test_elevators_of_the_legacy_path(tmp_path: Path) -> None:
     assert missing(modern, wanted(""), {"scheduler": "cfq"}) == ("6.1.0-50-amd64 has no module cfq-iosched",)
     old = able(tmp_path / "b", loadable=True, config={**CONFIG, "CONFIG_IOSCHED_NOOP": "y"})
     assert missing(old, wanted(""), {"scheduler": "noop"}) == ()
+    blk_mq = able(
+        tmp_path / "c", loadable=True, config={**CONFIG, "CONFIG_IOSCHED_NOOP": "y", "CONFIG_SCSI_MQ_DEFAULT": "y"}
+    )
+    needed = "elevator noop is of the legacy request path: write kernel_words: scsi_mod.use_blk_mq=N"
+    assert missing(blk_mq, wanted(""), {"scheduler": "noop"}) == (needed,)
+    assert missing(old, wanted("scsi_mod.use_blk_mq=Y"), {"scheduler": "noop"}) == (needed,)
+    assert missing(blk_mq, wanted(WORD), {"scheduler": "noop"}) == ()
+    hba = replace(wanted(WORD).hbas["twa0"], driver=Driver.NULL_BLK)
+    null_blk = replace(wanted(WORD), hbas={"twa0": hba})
+    says = "elevator noop is of the legacy request path, which SCSI disks alone have here"
+    assert says in missing(old, null_blk, {"scheduler": "noop"})
 
 
 def test_a_parameter_that_older_kernels_do_without(tmp_path: Path) -> None:
