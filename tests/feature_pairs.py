@@ -126,6 +126,7 @@ def _set(part: Callable[[Draft], Draft], key: str, value: object) -> Callable[[D
         part(draft)[key] = value
         if key.startswith(limits.OF_ELEVATORS) and part(draft).get("scheduler", "none") == "none":
             part(draft)["scheduler"] = "mq-deadline"
+        draft["topology"] |= {"kernel_words": "scsi_mod.use_blk_mq=N"} if value in ("noop", "deadline", "cfq") else {}
 
     return apply
 
