@@ -118,7 +118,9 @@ def measure(
     named = [load_scenario(name) for name in scenarios] or every_scenario()
     bench, built = bench_of(results, jobs, folder="executed"), kernel_of(kernel)
     known = load_coverage(out)
-    coverage = known if known and known.kernel == built.origin else Coverage(built.origin, {}, {})
+    coverage = known if known and (scenarios or known.kernel == built.origin) else Coverage(built.origin, {}, {})
+    if built.origin not in coverage.kernel:
+        coverage = replace(coverage, kernel=f"{coverage.kernel}; of some scenarios {built.origin}")
     for scenario in named:
         try:
             loads = observe(bench, Request(scenario, built, arms=tuple(arms)))

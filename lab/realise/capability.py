@@ -11,7 +11,7 @@ from lab.guest.steps.setting import Cgroup
 from lab.kernels.binaries import has_parameter, module_closure, module_name, no_modules, read_module, uncompressed
 from lab.kernels.model import Kernel
 from lab.realise import drivers, recipe
-from lab.topology.model import SCSI, StackKind, Topology
+from lab.topology.model import SCSI, Driver, StackKind, Topology
 
 REQUIRED_OPTIONS = {
     "BLK_DEV_INITRD": "the guest lives in an initramfs",
@@ -79,8 +79,9 @@ def missing(
 def _path_reasons(kernel: Kernel, topology: Topology, scheduler: str) -> Iterable[str]:
     words = dict(word.partition("=")[::2] for word in topology.kernel_words)
     usual = "Y" if kernel.has("SCSI_MQ_DEFAULT") else "N"
-    if any(hba.driver not in SCSI for hba in topology.hbas.values()):
-        yield f"elevator {scheduler} is of the legacy request path, which SCSI disks alone have here"
+    # drivers/scsi/virtio_scsi.c: force_blk_mq.
+    if others := {hba.driver for hba in topology.hbas.values()} - (SCSI - {Driver.VIRTIO_SCSI}):
+        yield f"elevator {scheduler} is of the legacy request path, which {', '.join(sorted(others))} has not"
     elif words.get("scsi_mod.use_blk_mq", usual) not in ("N", "n", "0"):
         yield f"elevator {scheduler} is of the legacy request path: write kernel_words: scsi_mod.use_blk_mq=N"
 

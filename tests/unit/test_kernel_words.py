@@ -105,10 +105,10 @@ def test_elevators_of_the_legacy_path(tmp_path: Path) -> None:
     assert missing(blk_mq, wanted(""), {"scheduler": "noop"}) == (needed,)
     assert missing(old, wanted("scsi_mod.use_blk_mq=Y"), {"scheduler": "noop"}) == (needed,)
     assert missing(blk_mq, wanted(WORD), {"scheduler": "noop"}) == ()
-    hba = replace(wanted(WORD).hbas["twa0"], driver=Driver.NULL_BLK)
-    null_blk = replace(wanted(WORD), hbas={"twa0": hba})
-    says = "elevator noop is of the legacy request path, which SCSI disks alone have here"
-    assert says in missing(old, null_blk, {"scheduler": "noop"})
+    for driver in (Driver.NULL_BLK, Driver.VIRTIO_SCSI):
+        hba = replace(wanted(WORD).hbas["twa0"], driver=driver)
+        says = f"elevator noop is of the legacy request path, which {driver} has not"
+        assert says in missing(old, replace(wanted(WORD), hbas={"twa0": hba}), {"scheduler": "noop"})
 
 
 def test_a_parameter_that_older_kernels_do_without(tmp_path: Path) -> None:
