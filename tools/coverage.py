@@ -66,7 +66,7 @@ def observe(bench: Bench, request: Request) -> Mapping[str, frozenset[str]]:
     plan = replace(plan, jobs={cell: executed(bench.lab, prepared) for cell, prepared in plan.jobs.items()})
     run = bench.run(plan).folder
     jobs = {arm.name: guest_job(scenario, arm, seed) for arm, seed in expand(scenario, 1)}
-    executed: dict[str, frozenset[str]] = {}
+    observed: dict[str, frozenset[str]] = {}
     for cell in run.facts.cells:
         record = None if cell.skip else run.boot(cell)
         if record is None or record.outcome is not Outcome.BYE:
@@ -77,8 +77,8 @@ def observe(bench: Bench, request: Request) -> Mapping[str, frozenset[str]]:
         else:
             symbols = image_symbols(bench.lab, prepared)
         loads = executed_functions(prepared.plugin.windows(run.boot_folder(cell)), symbols)
-        executed |= {f"{scenario.name}.{cell.arm}.{load}": functions for load, functions in loads.items()}
-    return executed
+        observed |= {f"{scenario.name}.{cell.arm}.{load}": functions for load, functions in loads.items()}
+    return observed
 
 
 def with_scenario(coverage: Coverage, scenario: Scenario, loads: Mapping[str, frozenset[str]]) -> Coverage:
