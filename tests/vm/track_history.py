@@ -318,8 +318,8 @@ _HOT = ("blk-mq", "blk-mq-tag", "blk-core", "bio", "blk-merge", "elevator", "blk
 _KEPT = (_TRIES.subject, "block: name the status", "elevator: fewer lines")
 HARMLESS = (
     tuple(_comment(f"block/{stem}.c") for stem in _HOT),
-    tuple(_unused(f"block/{stem}.c", f"{stem.replace('-', '_')}_idle", 7 + len(stem)) for stem in _HOT),
-    tuple(_table(f"block/{stem}.c", f"{stem.replace('-', '_')}_table", 64 * len(stem)) for stem in _HOT),
+    tuple(_unused(f"block/{stem}.c", f"{stem.replace('-', '_')}_spare", 7 + len(stem)) for stem in _HOT),
+    tuple(_table(f"block/{stem}.c", f"{stem.replace('-', '_')}_spare_table", 64 * len(stem)) for stem in _HOT),
     (
         *(change for night in NIGHTS for change in night if change.subject in _KEPT),
         *map(_comment, ("lib/sbitmap.c", "drivers/md/md.c", "drivers/md/raid1.c", "drivers/md/dm-stripe.c")),
