@@ -81,9 +81,9 @@ def _path_reasons(kernel: Kernel, topology: Topology, scheduler: str) -> Iterabl
     usual = "Y" if kernel.has("SCSI_MQ_DEFAULT") else "N"
     # drivers/scsi/virtio_scsi.c: force_blk_mq.
     if others := {hba.driver for hba in topology.hbas.values()} - (SCSI - {Driver.VIRTIO_SCSI}):
-        yield f"elevator {scheduler} is of the legacy request path, which {', '.join(sorted(others))} has not"
+        yield f"elevator {scheduler} belongs to the legacy request path, and {', '.join(sorted(others))} has none"
     elif words.get("scsi_mod.use_blk_mq", usual) not in ("N", "n", "0"):
-        yield f"elevator {scheduler} is of the legacy request path: write kernel_words: scsi_mod.use_blk_mq=N"
+        yield f"elevator {scheduler} belongs to the legacy request path: write kernel_words: scsi_mod.use_blk_mq=N"
 
 
 def _zone_reasons(kernel: Kernel, steps: Iterable[Step], scheduler: str) -> Iterable[str]:

@@ -101,13 +101,13 @@ def test_elevators_of_the_legacy_path(tmp_path: Path) -> None:
     blk_mq = able(
         tmp_path / "c", loadable=True, config={**CONFIG, "CONFIG_IOSCHED_NOOP": "y", "CONFIG_SCSI_MQ_DEFAULT": "y"}
     )
-    needed = "elevator noop is of the legacy request path: write kernel_words: scsi_mod.use_blk_mq=N"
+    needed = "elevator noop belongs to the legacy request path: write kernel_words: scsi_mod.use_blk_mq=N"
     assert missing(blk_mq, wanted(""), {"scheduler": "noop"}) == (needed,)
     assert missing(old, wanted("scsi_mod.use_blk_mq=Y"), {"scheduler": "noop"}) == (needed,)
     assert missing(blk_mq, wanted(WORD), {"scheduler": "noop"}) == ()
     for driver in (Driver.NULL_BLK, Driver.VIRTIO_SCSI):
         hba = replace(wanted(WORD).hbas["twa0"], driver=driver)
-        says = f"elevator noop is of the legacy request path, which {driver} has not"
+        says = f"elevator noop belongs to the legacy request path, and {driver} has none"
         assert says in missing(old, replace(wanted(WORD), hbas={"twa0": hba}), {"scheduler": "noop"})
 
 
