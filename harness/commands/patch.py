@@ -46,6 +46,7 @@ from harness.report.terminal.grid import Compared, print_comparison
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.scenario import Estimate, total
 from harness.run.plan import expand
+from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base import host
 from lab.base.cache import Cache
@@ -88,10 +89,10 @@ class _Measuring:
 
     def demand_arms(self) -> None:
         """Raises Misuse for an arm of none of them, or of no scenario at all, before a source is fetched."""
-        named = self.named
-        known = {arm for scenario in named or every_scenario() for arm in scenario.arms} if self.arms else set()
+        every = self.named or map(load_scenario, find_scenarios() if self.arms else ())
+        known = {arm for scenario in every for arm in scenario.arms}
         if unknown := [arm for arm in self.arms if arm not in known]:
-            remedy = f"known: {names(sorted(known))}" if named else "blklab show SCENARIO lists its arms"
+            remedy = f"known: {names(sorted(known))}" if self.named else "blklab show SCENARIO lists its arms"
             raise Misuse(f"no scenario has an arm {unknown[0]}{nearest(unknown[0], known)}", remedy=remedy)
 
     def among(self, change: CodeChange, *, certain: bool = True) -> list[Scenario]:
