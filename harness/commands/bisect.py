@@ -25,7 +25,7 @@ from harness.commands.options import (
     RESULTS,
     SCENARIO,
     SEEDS,
-    configuration,
+    config_words,
     number,
     tell,
     words_of,
@@ -107,13 +107,13 @@ class _Asked:
     def words(self) -> list[str]:
         """Those of a command line."""
         named = ["--hunt", self.hunt] if self.hunt else [self.scenario]
-        return ["blklab", "bisect", *named, *words_of(seeds=self.seeds, arm=self.arms), *configuration()]
+        return ["blklab", "bisect", *named, *words_of(seeds=self.seeds, arm=self.arms), *config_words()]
 
     def again(self, spec: str) -> str:
         """The command that measures one kernel."""
         search = ["blklab", "hunt", "--kept", self.hunt, "--kernel", spec]
         words = search if self.hunt else run_command(self.scenario, spec, self.seeds, self.arms)
-        return shlex.join([*words, *configuration()])
+        return shlex.join([*words, *config_words()])
 
     def oracle(self, kept: KeptFind, kernel: Callable[[str], Kernel], setting: str = "") -> SeedOracle:
         at_once, bench = self.jobs or host.usable_cores(), self.bench

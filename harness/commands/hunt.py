@@ -2,6 +2,7 @@
 """``blklab hunt``: search schedules of several CPUs for one under which a scenario fails, and repeat a find."""
 
 import json as json_of
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,18 +11,7 @@ from shutil import rmtree
 from harness.base.checkout import results_root
 from harness.base.files import write_atomic, write_json
 from harness.commands.boots import kernel_of, lab_of_host, scenario_of
-from harness.commands.options import (
-    ARMS,
-    CONFIG,
-    JOBS,
-    KERNEL,
-    RESULTS,
-    SCENARIO,
-    configuration,
-    number,
-    tell,
-    words_of,
-)
+from harness.commands.options import ARMS, CONFIG, JOBS, KERNEL, RESULTS, SCENARIO, config_words, number, tell, words_of
 from harness.commands.parser import Command, flag, option
 from harness.hunt.kept import KeptFind, enough, find_file, odds, read_find, write_find
 from harness.hunt.reduce import REPEATS, Reducer
@@ -76,7 +66,7 @@ def _hunt(
             return EXIT_FAIL
     searched = Search(grounds, strategy, root, at_once, _progress).run(limits)
     words = words_of(kernel=kernel, strategy=strategy, first=first, at=functions)
-    command = " ".join(["blklab hunt", *words, *configuration(), ref_of(chosen)])
+    command = shlex.join(["blklab", "hunt", *words, *config_words(), ref_of(chosen)])
     stories = [_reported(each, strategy, limits.first, command) for each in searched.finds]
     if json:
         finds = [dict(read_find(path / _SCHEDULE).__dict__, folder=str(path)) for path in stories]

@@ -17,6 +17,7 @@ from lab.base.errors import Misuse
 from lab.base.units import printable
 from lab.kernels.debian import RANGE, expand
 from lab.kernels.git import build_folders
+from lab.kernels.kconfig import read_own
 from lab.kernels.resolve import demand
 from lab.yaml.strict import nearest
 
@@ -47,12 +48,13 @@ def kernel_specs(text: str) -> str:
 
 def config_file(text: str) -> Path:
     """An argparse type: a .config; ``own`` is that of the kernel tree, or folder of objects, that this folder is in."""
-    if text != _OWN:
-        return Path(text).expanduser().absolute()
-    path = next((path for folder in build_folders(Path.cwd()) if (path := folder / ".config").is_file()), None)
-    if path is None:
+    files = [Path(text).expanduser().absolute()]
+    if text == _OWN:
+        files = [path for folder in build_folders(Path.cwd()) if (path := folder / ".config").is_file()]
+    if not files:
         raise Misuse("no .config here, at the top of the tree or in KBUILD_OUTPUT", remedy="make defconfig")
-    return path
+    read_own(files[0])
+    return files[0]
 
 
 def kernel_default() -> str:
@@ -141,7 +143,7 @@ def words_of(**values: object) -> list[str]:
     return words
 
 
-def configuration() -> list[str]:
+def config_words() -> list[str]:
     """``--config FILE``, where kernels are built with a .config of the user's."""
     return words_of(config=os.environ.get(_CONFIGURATION) or None)
 

@@ -22,7 +22,7 @@ from harness.commands.options import (
     NICE,
     RESULTS,
     SEEDS,
-    configuration,
+    config_words,
     number,
     tell,
     words_of,
@@ -120,7 +120,7 @@ class _Measuring:
     def words(self) -> list[str]:
         """Those of a command line that measures in the same way."""
         words = words_of(scenario=self.scenario, each=self.each, all=self.every)
-        words += configuration()
+        words += config_words()
         return words + words_of(most=self.most if self.most != MOST else None, seeds=self.seeds, arm=self.arms)
 
 

@@ -19,7 +19,7 @@ from harness.commands.options import (
     RESULTS,
     SCENARIO,
     SEEDS,
-    configuration,
+    config_words,
     number,
     print_or_write,
     tell,
@@ -104,7 +104,7 @@ def _run(
     ended: list[tuple[str, Verdict]] = []
     for ref, each in named.items():
         own = arms_of(arms, each, chosen)
-        command = (*run_command(ref, kernel, seeds, own), *words_of(verify=verify), *configuration())
+        command = (*run_command(ref, kernel, seeds, own), *words_of(verify=verify), *config_words())
         request = Request(each, booted, seeds, own, verify, command=command)
         verdict = _measure(bench, request, (base, bases[0]) if base else None, exports, mail)
         ended.append((each.name, verdict))

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lab.base.units import show_time
+from lab.topology.limits import OF_ELEVATORS
 from lab.topology.model import Topology
 from lab.yaml.fields import Row
 from lab.yaml.strict import names, nearest
 
 _MOST_EVENTS = 1000
+_Queues = tuple[Topology, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,15 @@ def _queue(row: Row | None) -> dict[str, str]:
     return {key.replace(".", "/"): str(row.get(key)) for key in (row.node.entries if row else ()) if row}
 
 
-def check_events(load_row: Row, events: tuple[Event, ...], topologies: Mapping[str, Topology]) -> None:
-    """Reports, at each event, an arm whose topology lacks its disk."""
+def check_events(load_row: Row, events: tuple[Event, ...], arms: Mapping[str, _Queues]) -> None:
+    """Reports, at each event, an arm whose topology lacks its disk, or whose queues have no elevator for it."""
+    set_to = {event.queue.get("scheduler", "none") for event in events}
     for row, event in zip(load_row.get("events", ()), events, strict=False):
-        for arm, topology in topologies.items():
+        needs = next((key for key in event.queue if key.startswith(OF_ELEVATORS)), "")
+        for arm, (topology, queue) in arms.items():
+            if needs and set_to | {queue.get("scheduler", "none")} == {"none"}:
+                row.add("queue", f"events: {needs.replace('/', '.')} needs an elevator, and arm {arm} has none")
+                break
             known = {*topology.luns, *topology.stacks}
             if event.disk and event.disk not in known:
                 message = f"events: arm {arm} has no LUN or stack {event.disk}{nearest(event.disk, known)}"

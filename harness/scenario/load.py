@@ -130,8 +130,9 @@ def _read(node: Node, path: Path, search: Path, problems: strict.Problems) -> Sc
     check_carried(row, arms, loads)
     check_memory(row, arms, loads)
     check_lost(row, arms, loads)
+    queues = {name: (arm.topology, arm.queue) for name, arm in arms.items()}
     for each in loads.values():
-        check_events(row.get("loads")[each.name], each.events, {name: arm.topology for name, arm in arms.items()})
+        check_events(row.get("loads")[each.name], each.events, queues)
     known = known_names(row, {name: arm.topology for name, arm in arms.items()}, loads.values())
     clock, seeds, windows = read_clock(row, loads)
     values: dict[str, Any] = {

@@ -199,12 +199,12 @@ def describe_own(before: Mapping[str, str], after: Mapping[str, str]) -> str:
 
 
 def own_configuration() -> str:
-    """The text of the user's .config that kernels are built with, one that gcc can build for x86-64; empty for the
-    lab's. Raises Misuse.
-    """
-    path = Path(os.environ.get(_VARIABLE) or "")
-    if path == Path():
-        return ""
+    """The text of the user's .config that kernels are built with; empty for the lab's. Raises Misuse."""
+    return read_own(Path(path)) if (path := os.environ.get(_VARIABLE)) else ""
+
+
+def read_own(path: Path) -> str:
+    """The text of a .config that gcc can build for x86-64. Raises Misuse."""
     if not path.is_file():
         raise Misuse(f"there is no configuration {path}", remedy="make defconfig, or name another file")
     text = path.read_text()

@@ -314,6 +314,8 @@ def test_a_build_that_is_older_than_its_sources_is_refused(tree: Path, monkeypat
     (tree / ".config").unlink()
     with pytest.raises(Misuse, match=r"no \.config here"):
         config_file("own")
+    with pytest.raises(Misuse, match=r"there is no configuration /nowhere/\.config"):
+        config_file("/nowhere/.config")
 
 
 def test_a_kernel_that_its_user_built_is_told_what_it_lacks() -> None:
