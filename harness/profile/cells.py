@@ -131,17 +131,20 @@ def _tell_phase(tell: Tell, where: str, phase: str) -> None:
     tell(f"{where}, profiled: {phase}")
 
 
-def profile_of(lab: Lab, run: RunFolder, cell: ProfiledCell, kernel: Kernel, *, phase_seen: PhaseSeen) -> Profile:
+def profile_of(
+    lab: Lab, run: RunFolder, cell: ProfiledCell, kernel: Kernel, *, phase_seen: PhaseSeen, job: Job | None = None
+) -> Profile:
     """The profile of a cell of a stored run: the recorded one, or that of a boot made now.
 
-    Raises CannotJudge where the boot cannot be repeated, LabBroken where the profiled boot's results differ.
+    ``job`` is what was booted where it is not the scenario's own. Raises CannotJudge where the boot cannot be repeated,
+    LabBroken where the profiled boot's results differ.
     """
     stored = _stored_boot(run, cell)
     record = run.boot(stored)
     if record is None or record.digest is None:
         raise CannotJudge(f"{run.path} has no complete boot of {cell.arm}, seed {cell.seed}", remedy="run it again")
     arm, load = run.scenario.arms[cell.arm], _load(run, cell)
-    job = guest_job(run.scenario, arm, cell.seed)
+    job = job or guest_job(run.scenario, arm, cell.seed)
     now = prepare_job(lab, kernel, arm.topology, job).fingerprint
     changed = sorted(
         name for name in record.fingerprint.keys() | now.keys() if record.fingerprint.get(name) != now.get(name)

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from fractions import Fraction
 from itertools import groupby
 
-from harness.profile.model import Cost, Function, Profile
+from harness.profile.model import Context, Cost, Function, Profile
 
 _PARTS = re.compile(r"(_noprof)?(\.(isra|part|constprop|cold|llvm|lto_priv)(\.[0-9]+)?)*$")
 """Suffixes of the compiler, and of allocators that became macros (linux/alloc_tag.h, Linux 6.10)."""
@@ -75,6 +75,15 @@ def source_costs(profile: Profile) -> dict[Function, Cost]:
         inner = caller is not None and caller != node.function and canonical(caller) == own
         costs[own] += Cost(profile.per_io(0 if inner else node.calls), profile.per_io(node.instructions))
     return dict(sorted(costs.items(), key=lambda item: (-item[1].instructions, item[0])))
+
+
+def kernel_costs(profile: Profile) -> dict[str, float]:
+    """The instructions for each I/O that functions of the kernel and its modules execute themselves, by name."""
+    costs: dict[str, float] = defaultdict(float)
+    for function, cost in source_costs(profile).items():
+        if function.context is not Context.USER:
+            costs[function.name] += float(cost.instructions)
+    return dict(costs)
 
 
 def differential(before: Profile, after: Profile) -> Differential:

@@ -11,8 +11,7 @@ from time import monotonic
 from harness.bisect.notebook import setting_of
 from harness.judge.difference import ArmFigure
 from harness.profile.cells import busy_cell, profile_of
-from harness.profile.differential import source_costs
-from harness.profile.model import Context
+from harness.profile.differential import kernel_costs
 from harness.record.judging import Altered
 from harness.record.store import load_run
 from harness.run.bench import Bench
@@ -117,12 +116,10 @@ class CommitRuns:
             self.tell(f"no profile: {error.message}")
             return {}
         self.booted += bool(phases)
-        counts = dict[ArmFigure, float]()
-        for function, cost in source_costs(profile).items():
-            if function.context is not Context.USER:
-                key = ArmFigure(cell.arm, cell.load, GUEST, FUNCTION.name.replace("NAME", function.name))
-                counts[key] = counts.get(key, 0.0) + float(cost.instructions)
-        return counts
+        return {
+            ArmFigure(cell.arm, cell.load, GUEST, FUNCTION.name.replace("NAME", name)): instructions
+            for name, instructions in kernel_costs(profile).items()
+        }
 
     def read(self, path: str, commit: str = "") -> Seen | None:
         """A stored run; None where it is gone or damaged. Functions are known where it is told of which ``commit``."""

@@ -3,7 +3,7 @@
 
 import subprocess
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,12 +13,14 @@ import pytest
 
 from harness.base.files import read_json, write_json
 from harness.base.plain import identity
+from harness.profile.cells import ProfiledCell
 from harness.record.judging import Run, judge_run
 from harness.record.store import Store, planned, save_boot
 from harness.run.bench import Bench
 from harness.run.boots import Lanes, Turns
 from harness.run.events import nobody
 from harness.scenario.model import Scenario
+from harness.scenario.registry import GUEST, IDLE
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import claim, ratio, scenario
@@ -59,9 +61,11 @@ def sample(name: str) -> Scenario:
 
 @dataclass(frozen=True)
 class MadeUpBench(MutantBench):
-    """``together`` is the IOPS of an arm with a mutant, or how its boot ends."""
+    """``together`` is the IOPS of an arm with a mutant, or how its boot ends; ``executed`` what functions execute."""
 
     kernel: Any = None
+    containing: Callable[[int, Collection[str]], Collection[str]] = lambda _, executed: executed
+    executed: Mapping[int, dict[str, float]] = field(default_factory=dict)
     together: Ends = field(default_factory=dict)
     booted: list[str] = field(default_factory=list)
     unfit: tuple[str, ...] = ()
@@ -80,6 +84,9 @@ class MadeUpBench(MutantBench):
             made = replace(made, fingerprint={**made.fingerprint, "work": str(number)})
             save_boot(replace(made, unfit=self.unfit) if outcome is Outcome.UNFIT else made)
         return Run(folder, judge_run(folder), 1.0)
+
+    def profiled(self, run: Run, cell: ProfiledCell, number: int) -> dict[str, float]:
+        return self.executed.get(number, {})
 
 
 def bench_of(folder: Path, together: Ends | None = None, **more: Any) -> MadeUpBench:
@@ -119,6 +126,27 @@ def test_a_marked_figure_is_named_with_both_values(tmp_path: Path) -> None:
     trial = try_mutant(bench_of(tmp_path / "work", {(2, "alone"): 950.0}), 2, Trial("here"), arms, 1)
     (iops,) = [figure for figure in trial.marked if figure.name == "one.alone.together.fast.iops"]
     assert iops.after == pytest.approx(10 * iops.before)
+
+
+@pytest.mark.parametrize(
+    ("after", "idle", "expected"),
+    [
+        ({"f": 101.0, "g": 50.0}, 0.0, ["f 100 101"]),
+        ({"f": 100.1, "g": 90.0}, 0.0, []),
+        ({"g": 50.0}, 0.0, ["f 100 0"]),
+        ({"f": 101.0}, 0.5, []),
+    ],
+)
+def test_a_function_that_contains_the_mutant_is_marked_in_a_busy_load(
+    tmp_path: Path, after: dict[str, float], idle: float, expected: list[str]
+) -> None:
+    (arm,) = (arm for arm in arms_of(tmp_path, "one") if arm.cell.arm == "alone")
+    arm = replace(arm, cell=replace(arm.cell, figures={**arm.cell.figures, ("together", GUEST, IDLE): idle}))
+    executed = {NONE: {"f": 100.0, "g": 50.0}, 2: after}
+    bench = bench_of(tmp_path / "work", executed=executed, containing=lambda _, names: {"f"} & {*names})
+    trial = try_mutant(bench, 2, Trial("here"), [arm], 1)
+    assert [f"{each.name.rpartition('.')[2]} {each.before:g} {each.after:g}" for each in trial.tracked] == expected
+    assert fate(trial) == ("detected" if expected else "equivalent")
 
 
 def test_an_arm_that_differs_is_judged_with_those_that_its_claims_compare(tmp_path: Path) -> None:
@@ -246,6 +274,7 @@ def test_the_page_has_both_scores_without_what_died_or_is_equivalent() -> None:
     page = mutants_page(tried, score_lines(6, 6, trials), seed=7, most=3)
     assert "5 of these tried: 1 died, 1 equivalent, 3 others" in page
     assert "compare marks 2 of 3 (67 %), claims detect 1 of 3 (33 %)" in page
+    assert "track marks 2 of 3 (67 %)" in page
     assert "5 boots, 5 minutes" in page
     assert "| detected | one: alone; one.alone.solo.fast.iops 100 -> 50 | one.alone |" in page
     assert "| died | one: hang; " in page

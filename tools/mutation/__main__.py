@@ -32,8 +32,10 @@ cheapest first, one seed. An arm whose results differ is measured with the arms 
 - **compare**: `blklab compare` marks a figure, as one that moves further than between any two boots of a null pair
   ([thresholds.md](thresholds.md))
 - **claim**: a claim of a scenario fails
-- **survived**: results differ, and neither detects it
-- **died**: a boot ends in an oops, a hang, an error of fio or a warning of the kernel; no detection of either kind
+- **track**: `blklab track` marks a figure: one of these, one of the guest, or, in the first load of the arm that keeps
+  the CPU busy, the instructions for each I/O of a function that contains the mutant
+- **survived**: results differ, and none of the three detects it
+- **died**: a boot ends in an oops, a hang, an error of fio or a warning of the kernel; no detection of any kind
 - **equivalent**: all results are the same bytes as without a mutant
 
 A score is the detected share of those that are neither equivalent nor died. The sample is drawn by seed {seed} from
@@ -47,7 +49,7 @@ Fate = Literal["detected", "survived", "died", "equivalent"]
 def fate(trial: Trial) -> Fate:
     if trial.died:
         return "died"
-    if trial.marked or trial.claim:
+    if trial.marked or trial.claim or trial.tracked:
         return "detected"
     return "survived" if trial.differs else "equivalent"
 
@@ -61,7 +63,9 @@ def score_lines(mutants: int, reached: int, trials: Sequence[Trial]) -> Iterator
         f"{mutants} mutants, {reached} of them in places that loads execute, {len(trials)} of"
         f" these tried: {fates['died']} died, {fates['equivalent']} equivalent, {len(alive)} others"
     )
+    tracked = sum(fate(trial) == "detected" for trial in alive)
     yield f"compare marks {_share(marked, len(alive))}, claims detect {_share(claimed, len(alive))}"
+    yield f"track marks {_share(tracked, len(alive))}"
     boots = sum(len(trial.arms) for trial in trials)
     yield f"{plural(boots, 'boot')}, {sum(trial.seconds for trial in trials) / 60:.0f} minutes"
 
@@ -82,7 +86,8 @@ def mutants_page(tried: Sequence[tuple[Mutant, Trial]], lines: Iterable[str], *,
 
 def _row(pair: tuple[Mutant, Trial]) -> tuple[str, ...]:
     mutant, trial = pair
-    figures = [f"{figure.name} {figure.before:.4g} -> {figure.after:.4g}" for figure in trial.marked]
+    both = (*trial.marked, *trial.tracked)
+    figures = [f"{figure.name} {figure.before:.4g} -> {figure.after:.4g}" for figure in both]
     why = "; ".join(filter(None, (trial.died, trial.claim, *figures[:3])))
     change = f"{_one_line(mutant.before)} -> {_one_line(mutant.after)}"
     place = f"{mutant.file}:{mutant.line} {mutant.function}()"
@@ -121,7 +126,9 @@ def score(
             raise Misuse(f"--source {source}: mutants are built from source", remedy="--source source:6.12")
         generated = generate(kept)
         kernel = build_schemata(generated, bench.lab.cache, tell)
-        boots = MutantBench(replace(bench, watch=lambda: nullcontext(listener), cluster=others), kernel)
+        boots = MutantBench(
+            replace(bench, watch=lambda: nullcontext(listener), cluster=others), kernel, generated.containing
+        )
         arms = tuple(_references(boots, chosen or filter(cheap, every_scenario())))
         root = bench.store.root / kernel.digest[:16]
         campaign = MutantCampaign(root, generated.numbers, arms, most, seed)
@@ -141,7 +148,7 @@ def score(
 
 
 def _tell(trial: Trial) -> None:
-    by = trial.died or trial.claim or next((figure.name for figure in trial.marked), "")
+    by = trial.died or trial.claim or next((figure.name for figure in (*trial.marked, *trial.tracked)), "")
     tell(f"{fate(trial)}: {trial.place} {by} ({trial.seconds:.0f} s)")
 
 

@@ -3,10 +3,11 @@
 
 import difflib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.patch.sources import Sources
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge
 from lab.base.process import run
@@ -100,6 +101,12 @@ class Generated:
     source: KernelSource
     texts: Mapping[str, bytes]
     numbers: Mapping[int, Mutant]
+
+    def containing(self, number: int, executed: Collection[str]) -> frozenset[str]:
+        """The names among ``executed`` of the functions that contain a mutant, as ``blklab track`` chooses them."""
+        mutant, revision = self.numbers[number], self.source.git_tree or self.source.revision
+        sources = Sources(self.source.path, revision, revision)
+        return frozenset(name for name, _ in sources.executed_as((mutant.function, mutant.file), lambda _: executed))
 
 
 def generate(source: KernelSource) -> Generated:

@@ -3,7 +3,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,17 +16,20 @@ from harness.judge.cells import CellResult
 from harness.judge.difference import Precision, compare_figures
 from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
+from harness.profile.cells import ProfiledCell, busy_cell, profile_of
+from harness.profile.differential import kernel_costs
 from harness.record.judging import Run, results_of
 from harness.record.store import Store
 from harness.run.bench import Bench
 from harness.run.plan import Request, expand, guest_job
-from harness.scenario.model import Scenario, Status
-from harness.scenario.registry import OF_ROLES
+from harness.scenario.model import Arm, Scenario, Status
+from harness.scenario.registry import FUNCTION, GUEST, OF_ROLES
+from harness.track.moves import METRICS
 from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge
 from lab.guest.steps.device import Write
 from lab.kernels.model import Kernel
-from lab.session import prepare_job
+from lab.session import Job, prepare_job
 from tools.mutation.kernel import NONE, PARAMETER, WIDTH, reached_numbers
 from tools.mutation.places import Mutant
 
@@ -43,6 +46,7 @@ class ReferenceArm:
     """
 
     scenario: Scenario
+    run: Run
     cell: CellResult
     seconds: float
     reached: frozenset[int]
@@ -72,7 +76,8 @@ class Trial:
     """What became of a mutant. ``arms`` are SCENARIO.ARM, each with ``compared`` of its reference.
 
     ``differs``: arms whose results are not those of the reference. ``died``: how a boot ended. ``claim``: the first
-    that fails. ``seconds`` of host time.
+    that fails. ``tracked``: what ``blklab track`` marks besides, of the guest and of the functions that contain the
+    mutant. ``seconds`` of host time.
     """
 
     place: str
@@ -81,6 +86,7 @@ class Trial:
     marked: tuple[MarkedFigure, ...] = ()
     claim: str = ""
     died: str = ""
+    tracked: tuple[MarkedFigure, ...] = ()
     seconds: float = 0
 
     @property
@@ -91,10 +97,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class MutantBench:
-    """Measures with one kernel that has all mutants."""
+    """Measures with one kernel that has all mutants.
+
+    ``containing``: the functions that contain a mutant, by its number and the names of those that were executed.
+    """
 
     bench: Bench
     kernel: Kernel
+    containing: Callable[[int, Collection[str]], Collection[str]]
 
     def run(self, scenario: Scenario, arms: Sequence[str], number: int, limits: Mapping[str, float]) -> Run:
         """A run of these arms in which mutant ``number`` is active from the end of set-up to that of the last load.
@@ -104,17 +114,31 @@ class MutantBench:
         plan = self.bench.plan(
             Request(scenario, self.kernel, 1, tuple(arms), command=("python", "-m", "tools.mutation"))
         )
-        # As many digits for each mutant: a shorter number would take the guest fewer instructions.
-        digits = f"{number:0{WIDTH}}", "0" * WIDTH
-        on, off = (Write(PARAMETER, text) for text in digits)
         jobs = dict(plan.jobs)
         for arm, seed in expand(scenario, 1, tuple(arms)):
             if (key := (arm.name, seed)) in jobs:
-                job = replace(guest_job(scenario, arm, seed), before=(on,), after=(off,))
+                job = _job(scenario, arm, seed, number)
                 prepared = prepare_job(self.bench.lab, self.kernel, arm.topology, job)
                 limit = limits.get(arm.name, prepared.wall_limit)
                 jobs[key] = replace(prepared, wall_limit=min(limit, prepared.wall_limit))
         return self.bench.measure(replace(plan, jobs=jobs))
+
+    def profiled(self, run: Run, cell: ProfiledCell, number: int) -> dict[str, float]:
+        """What functions of the kernel execute for each I/O in a load of such a run; empty where that is not known."""
+        folder = run.folder
+        job = _job(folder.scenario, folder.scenario.arms[cell.arm], cell.seed, number)
+        try:
+            return kernel_costs(
+                profile_of(self.bench.lab, folder, cell, self.kernel, phase_seen=lambda _: None, job=job)
+            )
+        except CannotJudge:
+            return {}
+
+
+def _job(scenario: Scenario, arm: Arm, seed: int, number: int) -> Job:
+    # As many digits for each mutant: a shorter number would take the guest fewer instructions.
+    on, off = (Write(PARAMETER, text) for text in (f"{number:0{WIDTH}}", "0" * WIDTH))
+    return replace(guest_job(scenario, arm, seed), before=(on,), after=(off,))
 
 
 def reference(bench: MutantBench, scenario: Scenario) -> tuple[ReferenceArm, ...]:
@@ -125,7 +149,7 @@ def reference(bench: MutantBench, scenario: Scenario) -> tuple[ReferenceArm, ...
         raise CannotJudge(f"{scenario.name} does not pass without a mutant: {wrong}", remedy="leave it out")
     failing = tuple(failed_claims(run.verdict))
     return tuple(
-        ReferenceArm(scenario, cells[cell.arm], sum(record.wall.values()), _reached(record.files), failing)
+        ReferenceArm(scenario, run, cells[cell.arm], sum(record.wall.values()), _reached(record.files), failing)
         for cell, record in run.folder.boots()
         if cells[cell.arm].status is Status.PASS
     )
@@ -159,6 +183,8 @@ def try_mutant(bench: MutantBench, number: int, begun: Trial, arms: Sequence[Ref
         for group in dict.fromkeys((frozenset({arm.cell.arm}), companions(arm, fellows))):
             run = bench.run(arm.scenario, sorted(group), number, limits)
             trial = _extend_trial(trial, run, references)
+            if not trial.died and group == {arm.cell.arm}:
+                trial = replace(trial, tracked=(*trial.tracked, *_tracked_figures(bench, arm, run, number)))
             if trial.died or arm.name not in trial.differs:
                 break
     return replace(trial, seconds=begun.seconds + time.monotonic() - started)
@@ -184,11 +210,29 @@ def _extend_trial(trial: Trial, run: Run, references: Mapping[str, ReferenceArm]
     )
 
 
-def _marked_figures(scenario: str, before: Sequence[CellResult], after: Sequence[CellResult]) -> Iterator[MarkedFigure]:
+def _marked_figures(
+    scenario: str, before: Sequence[CellResult], after: Sequence[CellResult], metrics: Sequence[str] = OF_ROLES
+) -> Iterator[MarkedFigure]:
     # The jobs differ in the number of the mutant: ``compare_cells`` compares what differs in the kernel alone.
-    for change in compare_figures(before, after, OF_ROLES, Precision(exact=True, alike=True)):
+    for change in compare_figures(before, after, metrics, Precision(exact=True, alike=True)):
         if change.before and change.after and change.marked:
             yield MarkedFigure(".".join((scenario, *change.figure)), change.before.median, change.after.median)
+
+
+def _tracked_figures(bench: MutantBench, arm: ReferenceArm, run: Run, number: int) -> Iterator[MarkedFigure]:
+    after = [cell for cell in results_of(run.folder) if cell.arm == arm.cell.arm]
+    yield from _marked_figures(arm.scenario.name, [arm.cell], after, [name for name in METRICS if name not in OF_ROLES])
+    cell = busy_cell([arm.cell])
+    counts = bench.profiled(arm.run, cell, NONE) if cell else {}
+    names = sorted(bench.containing(number, counts))
+    changed = bench.profiled(run, cell, number) if cell and names else {}
+    if cell and changed:
+        keys = {name: (cell.load, GUEST, FUNCTION.name.replace("NAME", name)) for name in names}
+        before, after = (
+            [replace(arm.cell, figures={key: side.get(name, 0.0) for name, key in keys.items()})]
+            for side in (counts, changed)
+        )
+        yield from _marked_figures(arm.scenario.name, before, after, [key[2] for key in keys.values()])
 
 
 def cheapest_arms(number: int, arms: Sequence[ReferenceArm]) -> list[ReferenceArm]:
