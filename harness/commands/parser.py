@@ -33,6 +33,9 @@ ENVIRONMENT = (
 )
 _SETTINGS = {"nice": "BLKLAB_NICE", "config": "BLKLAB_CONFIG"}
 """Options that stand for a variable of the environment."""
+_KERNELS = ("kernel", "base", "good", "bad")
+_READY = re.compile(r"(debian|ubuntu|mainline|path):|distro$|host$")
+"""Begins the specs of kernels that are not built here."""
 _WIDTH = 11
 _OUTPUTS = ("csv", "junit", "kcidb", "ktap", "mail", "out", "output")
 _FORCED = "force"
@@ -210,6 +213,10 @@ class Parser(argparse.ArgumentParser):
         for name, others in self.command.alone.items():
             if is_given(name) and (other := next(filter(is_given, others), "")):
                 raise Misuse(f"{shown(name)} does not go with {shown(other)}", remedy="omit one of them")
+        specs = [values[name] for name in _KERNELS if values.get(name)] if "series" not in values else []
+        if values.get("config") and specs and all(map(_READY.match, specs)):
+            said = f"--config: nothing is built for {names(dict.fromkeys(specs))}"
+            raise Misuse(said, remedy="--kernel source:6.12 or a tree, or omit --config")
 
     def _check_outputs(self, values: Mapping[str, Any], *, force: bool) -> None:
         """Raises Misuse where an option would overwrite an input, a file of a run, what another option writes or,
