@@ -172,7 +172,7 @@ class Branch:
         folder.mkdir(parents=True, exist_ok=True)
         self._repository = Repository(source.path, real(folder) / "clone.git")
         self.folder = self._repository.folder
-        self.base = self._base(source)
+        self.base, self.debug = self._base(source), source.debug
 
     def _base(self, source: KernelSource) -> str:
         commit = self._repository.resolve(source.revision) if source.revision else ""

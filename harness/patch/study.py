@@ -329,7 +329,8 @@ class Study:
         return tree.built(self._source(commit, title), self.cache, tell=self.tell)
 
     def _source(self, commit: str, title: str) -> KernelSource:
-        return KernelSource(self.branch.folder, f"tree:{self.branch.folder}@{commit}", title, revision=commit)
+        folder, debug = self.branch.folder, self.branch.debug
+        return KernelSource(folder, f"tree:{folder}@{commit}", title, revision=commit, debug=debug)
 
 
 def moved_cell(outcomes: Outcomes) -> ProfiledCell | None:

@@ -145,6 +145,7 @@ class Recipe:
     """Everything besides the source that a build depends on. ``wanted`` are the options that ``release`` has.
 
     ``own`` is the text of a configuration of the user's, to which only what they need is added; empty for the lab's.
+    ``debug``: with the kernel's own checks of kconfigs/debug.
     """
 
     release: Release
@@ -152,6 +153,7 @@ class Recipe:
     fixups: tuple[Fixup, ...]
     toolchain: Toolchain
     own: str = ""
+    debug: bool = False
 
     @property
     def digest(self) -> str:
@@ -164,7 +166,7 @@ class Recipe:
     @property
     def family(self) -> str:
         """Identifies builds that use each other's objects: other compilers and configurations have none in common."""
-        return digest_bytes(f"{self.toolchain.identity}\n{self.own}".encode())
+        return digest_bytes(f"{self.toolchain.identity}\n{self.own}{'debug' * self.debug}".encode())
 
 
 @dataclass(frozen=True)
@@ -200,18 +202,20 @@ def toolchain() -> Toolchain:
     return Toolchain(first, major_version(compiler))
 
 
-def recipe(release: Release, tools: Toolchain, further: Sequence[str] = (), config: str = "") -> Recipe:
-    """How a kernel of that release is built, with ``further`` options (without CONFIG_) switched on, of the lab's
-    configuration or of the text ``config``.
+def recipe(
+    release: Release, tools: Toolchain, further: Sequence[str] = (), config: str = "", *, debug: bool = False
+) -> Recipe:
+    """How a kernel of that release is built, with ``further`` options (without CONFIG_) and those of ``debug`` switched
+    on, of the lab's configuration or of the text ``config``.
 
     Raises InputErrors for fragments that cannot be read.
     """
-    listed = kconfig.read_fragments(kconfig.fragments())
+    listed = kconfig.read_fragments(kconfig.fragments(debug=debug))
     own = [f"CONFIG_{name}" for name in further]
     listed = tuple(option for option in listed if option.option not in own)
     listed += tuple(WantedOption(name, "y", "the mutant's Options", (name,)) for name in own)
     wanted = tuple(option for option in listed if option.belongs_to(release))
-    return Recipe(release, wanted, fixups_for(release, tools.major, FIXUPS), tools, config)
+    return Recipe(release, wanted, fixups_for(release, tools.major, FIXUPS), tools, config, debug)
 
 
 class Builder:

@@ -79,9 +79,9 @@ class Drift:
     given: int
 
 
-def fragments() -> tuple[Path, ...]:
-    """The fragments that every lab kernel is made of, in the order in which they are merged."""
-    return tuple(sorted(FRAGMENTS.glob("*.config")))
+def fragments(*, debug: bool = False) -> tuple[Path, ...]:
+    """The fragments that every lab kernel is made of, in the order in which they are merged; last that of ``debug``."""
+    return (*sorted(FRAGMENTS.glob("*.config")), *[FRAGMENTS / "debug/debug.config"][: int(debug)])
 
 
 def read_fragments(paths: Iterable[Path]) -> tuple[WantedOption, ...]:

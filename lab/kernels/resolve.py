@@ -12,7 +12,6 @@ from lab.base.units import Tell, silent
 from lab.kernels import debian, local
 from lab.kernels.git import build_folders, commit_of, kernel_tree
 from lab.kernels.model import Kernel
-from lab.kernels.mutants import demand_known
 from lab.yaml.strict import quoted
 
 DEFAULT = "distro"
@@ -35,7 +34,7 @@ FORMS: Mapping[str, str] = {
     "path:": "path:DIR (an unpacked package, an installed build, or a built tree; also packages, path:A.rpm,B.rpm, and "
     "an image with the folder of its modules, path:bzImage,DIR)",
     "tree:": "tree:PATH@REV (a commit of a git tree, built with kconfigs/; tree:PATH is a folder's content; +MUTANT "
-    "behind it)",
+    "behind it, and +debug for the kernel's own checks, as behind the next two)",
     "source:": "source:6.12 (Debian's linux-source-6.12, built the same way; source:6.12+MUTANT)",
     "mutant:": "mutant:no-fair-tags (the same as source:6.12+no-fair-tags, or of the tree that BLKLAB_TREE names)",
     "mainline:": "mainline:v6.12 (as Ubuntu's mainline archive has it; needs virtme-ng)",
@@ -56,7 +55,7 @@ def _provider(form: str) -> tuple[Provider, Refuse]:
 
         table["tree:"] = (tree.resolve, tree.read_source)
         table["source:"] = (tree.resolve_source, tree.series_and_mutant)
-        table["mutant:"] = (tree.resolve_mutant, demand_known)
+        table["mutant:"] = (tree.resolve_mutant, tree.demand_mutant)
     elif form not in table:
         from lab.kernels import ubuntu
 

@@ -2,7 +2,8 @@
 """Kernels built from source: ``tree:PATH@REV`` of a git repository, ``tree:PATH`` of a folder's content as it is.
 
 ``source:6.12`` is Debian's linux-source-6.12. ``+MUTANT`` behind any of them applies a patch of scenarios/mutants/
-first; ``mutant:NAME`` does so to Debian's source, or to the tree that $BLKLAB_TREE names. What is built is kept under
+first; ``mutant:NAME`` does so to Debian's source, or to the tree that $BLKLAB_TREE names. ``+debug`` at the end of any
+of them adds the kernel's own checks (kconfigs/debug). What is built is kept under
 the id of the (patched) git tree, the configuration asked for and the compiler, so commits with the same content
 are one kernel. Each source has a lasting workspace in the cache, repositories that borrow one another's
 objects (git clone --shared) the same one:
@@ -41,6 +42,7 @@ _OBJECTS, _KEPT = "objects-", 3
 """Folders of objects in a workspace: one for each compiler and configuration, of which the last three are kept."""
 _CONFIGURES = re.compile(r"(^|/)Kconfig|^scripts/|^(arch/x86/)?Makefile$")
 """Files that decide what the kernel makes of a configuration."""
+_DEBUG = "+debug"
 _MUTANT_SUFFIX = re.compile(rf"(.*)\+({mutants.NAME_FORM})")
 _MAKEFILE = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION) *= *(.*?)\s*$", re.MULTILINE)
 
@@ -54,7 +56,7 @@ class KernelSource:
 
     ``git_tree`` names a git tree in the repository ``path`` directly (a packaged source); ``mutant``
     is empty for the source as it is, else a patch in the folder ``mutants``. ``spec`` and ``title`` are what people
-    call it.
+    call it. ``debug``: built with the kernel's own checks.
     """
 
     path: Path
@@ -64,6 +66,11 @@ class KernelSource:
     git_tree: str = ""
     mutant: str = ""
     mutants: Path = mutants.MUTANTS
+    debug: bool = False
+
+    @property
+    def name(self) -> str:
+        return " with ".join(filter(None, (self.title, self.mutant, self.debug * "debugging")))
 
 
 def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
@@ -72,8 +79,11 @@ def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
 
 
 def read_source(wanted: str, folder: Path = mutants.MUTANTS) -> KernelSource:
-    """``PATH``, ``PATH@REV``, either with ``+MUTANT``. Raises Misuse for a path or mutant that is not there."""
+    """``PATH``, ``PATH@REV``, either with ``+MUTANT`` or ``+debug`` or both. Raises Misuse for a path or mutant that is
+    not there."""
     spec, mutant = f"tree:{wanted}", ""
+    debug = wanted.endswith(_DEBUG) and not Path(wanted).expanduser().is_dir()
+    wanted = wanted.removesuffix(_DEBUG * debug)
     suffixed = _MUTANT_SUFFIX.fullmatch(wanted)
     # A path or a revision may hold a plus sign too: then what follows it is no mutant's name.
     if suffixed and not Path(wanted).expanduser().is_dir() and suffixed[2] in mutants.catalogue(folder):
@@ -89,7 +99,7 @@ def read_source(wanted: str, folder: Path = mutants.MUTANTS) -> KernelSource:
     elif not (path / "Makefile").is_file():
         raise Misuse(f"{path} is not a kernel's source: it has no Makefile", remedy="name the top of a tree")
     title = f"{path} at {revision}" if revision else f"the content of {path}"
-    return KernelSource(path, spec, title, revision, mutant=mutant, mutants=folder)
+    return KernelSource(path, spec, title, revision, mutant=mutant, mutants=folder, debug=debug)
 
 
 def built(source: KernelSource, cache: Cache, *, tell: Tell = silent) -> Kernel:
@@ -152,7 +162,7 @@ class _Workshop:
         tree, makefile = git.tree_and_makefile(source.path, source.git_tree or commit)
         if not makefile:
             return None
-        recipe = build.recipe(_version(source, makefile), self.tools, (), kconfig.own_configuration())
+        recipe = self._recipe(_version(source, makefile))
         entry = self.cache.find(store.KIND, _key(tree, recipe))
         return None if entry is None else self._loaded(entry, tree, None, recipe)
 
@@ -182,9 +192,10 @@ class _Workshop:
         release = _version(self.source, checkout.file(tree, "Makefile"))
         mutation = self._mutation(release)
         patched = checkout.patched(tree, mutation.patch) if mutation else tree
-        further = mutation.options if mutation else ()
-        recipe = build.recipe(release, self.tools, further, kconfig.own_configuration())
-        return checkout, tree, mutation, patched, recipe
+        return checkout, tree, mutation, patched, self._recipe(release, mutation.options if mutation else ())
+
+    def _recipe(self, release: Release, further: Sequence[str] = ()) -> Recipe:
+        return build.recipe(release, self.tools, further, kconfig.own_configuration(), debug=self.source.debug)
 
     def _tree(self, checkout: git.Checkout) -> str:
         if self.source.git_tree:
@@ -208,8 +219,7 @@ class _Workshop:
         note.unlink(missing_ok=True)
         configured = digest == recipe.digest and self._configures_alike(checkout, last, tree)
         how = Builder(checkout.source, objects, log, recipe, self.tell)
-        title = self.source.title + (f" with {self.source.mutant}" if self.source.mutant else "")
-        output = how.build(title, configured=configured)
+        output = how.build(self.source.name, configured=configured)
         note.write_text(f"{recipe.digest} {tree}")
         for old in _by_use(self.workspace)[:-_KEPT]:
             shutil.rmtree(old)
@@ -230,6 +240,7 @@ class _Workshop:
             "commit": self.commit,
             "tree": tree,
             "mutant": self.source.mutant,
+            "debug": self.source.debug,
             "compiler": recipe.toolchain.identity,
             "configuration": digest_bytes(kernel.config.read_bytes()),
             "fixups": [fixup.because for fixup in recipe.fixups],
@@ -248,6 +259,8 @@ class _Workshop:
             parts.append(f"git tree {tree[:12]}")
         if mutation is not None:
             parts.append(f"mutant {mutation.name}")
+        if self.source.debug:
+            parts.append("debugging")
         return ", ".join([*parts, self.tools.name])
 
 
@@ -270,8 +283,8 @@ def _read_facts(path: Path) -> Mapping[str, object]:
 
 @dataclass(frozen=True)
 class Builds:
-    """Medians of the kernels in the cache that were built here: seconds of a first and of a further build, 0 without
-    one.
+    """Medians of the kernels in the cache that were built here without debugging: seconds of a first and of a further
+    build, 0 without one.
     """
 
     first: float
@@ -291,7 +304,10 @@ def _by_use(workspace: Path) -> list[Path]:
 
 def builds(cache: Cache) -> Builds:
     known = [_read_facts(path) for path in sorted((cache.root / store.KIND).glob(f"*/{_FACTS}"))]
-    first, further = ([row for row in known if bool(row.get("compiled")) is wanted] for wanted in (True, False))
+    first, further = (
+        [row for row in known if bool(row.get("compiled")) is wanted and not row.get("debug")]
+        for wanted in (True, False)
+    )
     # Builds of earlier versions did not say which they are.
     further = [row for row in further if "compiled" in row]
     return Builds(_median(first, "seconds"), _median(further, "seconds"))
@@ -364,13 +380,15 @@ def source_of(wanted: str, cache: Cache, *, refresh: bool = False, tell: Tell) -
         title=f"Debian's {package.name} {package.version}",
         git_tree=(made.folder / _ID).read_text().strip(),
         mutant=mutant,
+        debug=wanted.endswith(_DEBUG),
     )
 
 
 def series_and_mutant(wanted: str) -> tuple[str, str]:
-    match = _FORM.fullmatch(wanted)
+    match = _FORM.fullmatch(wanted.removesuffix(_DEBUG))
     if match is None:
-        raise Misuse(f'"source:{wanted}" is not a source', remedy="give a series, source:6.12, or source:6.12+MUTANT")
+        remedy = "give a series, source:6.12, source:6.12+MUTANT, or either with +debug"
+        raise Misuse(f'"source:{wanted}" is not a source', remedy=remedy)
     if match[2]:
         demand_known(match[2])
     return match[1], match[2] or ""
@@ -415,9 +433,14 @@ def resolve_mutant(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> K
     return built(mutant_source(wanted, cache, refresh=refresh, tell=tell), cache, tell=tell)
 
 
+def demand_mutant(wanted: str) -> None:
+    """Raises Misuse for what is no mutant's name, with or without ``+debug``."""
+    demand_known(wanted.removesuffix(_DEBUG))
+
+
 def mutant_source(wanted: str, cache: Cache, *, refresh: bool = False, tell: Tell) -> KernelSource:
     """The source that ``resolve_mutant`` builds. Raises what it raises."""
-    demand_known(wanted)
+    demand_mutant(wanted)
     kind, _, base = base_spec().partition(":")
     if kind == "tree":
         return read_source(f"{base}+{wanted}")

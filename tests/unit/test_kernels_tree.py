@@ -184,6 +184,20 @@ def test_a_mutant_may_need_more_options_than_the_source(tmp_path: Path, cache: C
         build(cache, f"{source}+broken-blk", tmp_path)
 
 
+def test_debugging_is_a_configuration_with_objects_of_its_own(tmp_path: Path, cache: Cache, mutants: Path) -> None:
+    source = write_source(tmp_path / "linux+debug")
+    head = commit(source, "only")
+    (tmp_path / "kconfigs/debug").mkdir(parents=True)
+    (tmp_path / "kconfigs/debug/debug.config").write_text("CONFIG_BLK_DEV_NULL_BLK=y\n")
+    specs = [f"{source}@{head}{suffix}" for suffix in ("", "+debug", "+broken-blk", "+broken-blk+debug")]
+    plain, checked, mutant, both = (build(cache, spec, tmp_path) for spec in specs)
+    assert [each.config["CONFIG_BLK_DEV_NULL_BLK"] for each in (plain, checked, mutant, both)] == ["m", "y", "m", "y"]
+    assert (checked.mutant, both.mutant, checked.build != plain.build) == ("", "broken-blk", True)
+    assert ", debugging, " in checked.origin and "debugging," not in plain.origin
+    assert len([*(cache.root / "trees").glob("*/objects-*")]) == 2
+    assert build(cache, str(source), tmp_path).config["CONFIG_BLK_DEV_NULL_BLK"] == "m", "a folder of that name"
+
+
 def test_a_mutant_that_does_not_apply_cannot_be_judged(tmp_path: Path, cache: Cache, mutants: Path) -> None:
     source = write_source(tmp_path / "linux", "int other;\n")
     with pytest.raises(CannotJudge, match=r"broken-blk\.patch does not apply"):
