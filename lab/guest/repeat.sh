@@ -4,8 +4,8 @@
 #
 #   sh repeat.sh [FOLDER]     FOLDER for console.txt and results.txt (default: a new one below $TMPDIR)
 #
-# QEMU=PROGRAM names another QEMU. Exit status: 0 if the results are identical, 1 if they differ,
-# 128 if the boot cannot be repeated.
+# QEMU=PROGRAM names another QEMU. With GDB=PORT the guest waits for gdb before its first instruction.
+# Exit status: 0 if the results are identical, 1 if they differ, 128 if the boot cannot be repeated.
 
 set -u
 here=$(cd "$(dirname "$0")" && pwd) || exit 128
@@ -55,8 +55,13 @@ echo "repeat.sh: booting in $out"
 # variable, because its library may be too new for the host's shell.
 preload=LD_PRELOAD
 ! head -c 1000 "$(command -v "$qemu")" | grep -q BLKLAB_PRELOAD || preload=BLKLAB_PRELOAD
-timeout @SECONDS@ env "$preload=$here/steady.so" \
-	@COMMAND@ || fail "QEMU ended with $? in $out"
+set -- timeout @SECONDS@ env "$preload=$here/steady.so" @COMMAND@
+if [ -n "${GDB:-}" ]; then
+	shift 2
+	set -- "$@" -S -gdb "tcp:127.0.0.1:$GDB"
+	echo "repeat.sh: waiting for gdb vmlinux -ex 'target remote :$GDB'"
+fi
+"$@" || fail "QEMU ended with $? in $out"
 
 if [ ! -e "$here/expected.sha256" ]; then
 	echo 'repeat.sh: done; the original boot left no results to compare with'

@@ -76,6 +76,12 @@ def qemu(tmp_path: Path) -> Path:
     return path
 
 
+def test_gdb_is_waited_for_before_the_first_instruction(tmp_path: Path, run: RunFolder, qemu: Path) -> None:
+    done = repeat(boot_of(run), qemu, tmp_path / "again", GDB="4711")
+    assert done.returncode == 0 and "target remote :4711" in done.stdout
+    assert (tmp_path / "again/argv").read_text().split()[-3:] == ["-S", "-gdb", "tcp:127.0.0.1:4711"]
+
+
 def repeat(folder: Path, qemu: Path, into: Path, **more: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "QEMU": str(qemu), **more}
     command = ["sh", str(folder / kit.REPEAT), str(into)]
