@@ -72,6 +72,10 @@ class NullEvidence:
             return self
         return replace(self, layout=max(self.layout, LARGE.share), single=max(self.single, fitted.SINGLE - 1))
 
+    def coarser(self, grain: float) -> "NullEvidence":
+        """Each difference larger by ``grain``."""
+        return replace(self, layout=self.layout + grain, seeds=self.seeds + grain, single=self.single + grain)
+
     def between_configurations(self) -> "NullEvidence":
         """With the general threshold of several seeds, which one seed a side exceeds too."""
         return replace(self, layout=LARGE.share, single=max(self.single, LARGE.share), general=True)

@@ -168,6 +168,18 @@ def test_a_figure_whose_kinds_differ_has_the_wider_threshold() -> None:
     assert figure_difference(figure, [one], [one], Precision(exact=False, alike=True, known=known)).evidence is None
 
 
+@pytest.mark.parametrize(("ios", "marked"), [((76, 77), False), ((7600, 7700), True)])
+def test_a_counter_of_a_window_moves_by_what_one_of_its_ios_counts(ios: tuple[int, int], *, marked: bool) -> None:
+    """236 and 238 requests of 76 and 77 I/Os are those of a null pair."""
+    known = {"counter below 1,000, one role": NullEvidence(0.008, 0.008, 0.008, 10, 10, "")}
+    before, after = (
+        CellResult("a", 1, Status.PASS, figures={("l", "r", "disk.requests"): count, ("l", "r", "total_ios"): total})
+        for count, total in zip((236.0, 238.0), ios, strict=True)
+    )
+    figure = ArmFigure("a", "l", "r", "disk.requests")
+    assert figure_difference(figure, [before], [after], replace(EXACT, known=known)).marked is marked
+
+
 def test_a_claim_has_the_evidence_of_its_quotient_and_may_turn() -> None:
     judged = {0: Judgement(Status.FAIL, ensemble(0.5)), 1: Judgement(Status.PASS, ensemble(0.6))}
     kernels = (KernelFacts(release, release, "Debian", release) for release in ("6.1", "6.2", "6.3"))
