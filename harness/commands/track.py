@@ -79,11 +79,12 @@ def _track(
         head = commit_of(tree, ref) if tree else ""
         chosen = _scenarios(scenarios)
         bench = replace(bench_of(results, jobs, folder=f"{FOLDER}/{RUNS}"), cluster=cluster)
-        runs = partial(CommitRuns, folder, bench, scenarios=chosen, tell=tell, seeds=seeds)
-        if tree is None:
-            return _packages(kernels or (), runs(Path(), ""), budget)
-        repository = Repository(tree, path / CLONE)
-        tracker = _tracker(repository, runs(repository.folder, f"tree:{tree}"), ref, budget)
+        repository = Repository(tree, path / CLONE) if tree else None
+        place = (repository.folder, f"tree:{tree}") if repository else (Path(), "")
+        runs = CommitRuns(folder, bench, *place, scenarios=chosen, tell=tell, seeds=seeds)
+        if kernels or repository is None:
+            return _packages(kernels or (), runs, budget, repository)
+        tracker = _tracker(repository, runs, ref, budget)
         night = tracker.night(head)
         order = repository.text("rev-list", "--topo-order", "--reverse", night.head).split()
         return _report(tracker.runs, night, str(tree), order)
@@ -96,7 +97,7 @@ def _scenarios(named: Sequence[str]) -> dict[str, Scenario]:
     return chosen
 
 
-def _packages(named: Sequence[str], runs: CommitRuns, seconds: float) -> int:
+def _packages(named: Sequence[str], runs: CommitRuns, seconds: float, stable: Repository | None) -> int:
     """A night for each kernel, of the newest package; one that cannot be had does not stop the others."""
     cache, codes = runs.bench.lab.cache, [EXIT_PASS]
     get = partial(resolve, cache=cache, refresh=True, tell=tell)
@@ -105,10 +106,11 @@ def _packages(named: Sequence[str], runs: CommitRuns, seconds: float) -> int:
             codes.append(EXIT_CANNOT_JUDGE)
             continue
         runs.holds(kernel.origin, kernel)
-        work = Packages(runs.folder, runs, spec, seconds, tell, _cost(runs), changelog(kernel))
+        named_by = _tracker(stable, runs, spec, seconds) if stable else None
+        work = Packages(runs.folder, runs, spec, seconds, tell, _cost(runs), changelog(kernel), named_by)
         night = work.night(kernel.origin)
         heads = [each.head for each in runs.folder.track.nights if each.line == spec]
-        codes.append(_report(runs, night, "", list(dict.fromkeys(heads))))
+        codes.append(_report(runs, night, str(stable.source if stable else ""), list(dict.fromkeys(heads))))
     return EXIT_FAIL if EXIT_FAIL in codes else max(codes)
 
 
@@ -186,8 +188,8 @@ COMMANDS = {
             option("--tree", type=Path, metavar="DIR", help="a git repository of the kernel"),
             option("--ref", default="HEAD", metavar="REV", help="the branch to follow (default: HEAD)"),
             kernels("the branch of --tree").but(
-                help="packaged kernels instead of a tree, each new version compared"
-                " with the one before; separated by spaces"
+                help="packaged kernels, each new version compared with the one before; separated by spaces. Where"
+                " --tree is a clone of stable, the commit is searched between its tags"
             ),
             option(
                 "--budget",
@@ -210,6 +212,6 @@ COMMANDS = {
         ),
         "Exit status: 0 nothing became worse, 1 a verified commit made something worse, 125 something is not decided.",
         needs={"accept": ("commit",), "commit": ("accept",), "reason": ("accept",)},
-        alone={"accept": ("scenarios", "kernels", "seeds", "dask", "jobs"), "kernels": ("tree",)},
+        alone={"accept": ("scenarios", "kernels", "seeds", "dask", "jobs"), "kernels": ("ref",)},
     )
 }

@@ -16,11 +16,11 @@ from harness.patch.choice import modules_of
 from harness.report.format import plural
 from harness.scenario.model import Scenario
 from harness.track.choice import Reach, due
-from harness.track.moves import BUILDS, Seen, costs, moves, trend_of
+from harness.track.moves import BUILDS, Seen, costs, differs, moves, trend_of
 from harness.track.runs import CommitRuns
 from harness.track.search import Cause, RangeSearch, verify
 from harness.track.state import Alarm, Base, Folder, Kind, Move, Night, Track, Trend, now, short
-from lab.base.errors import CannotJudge
+from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import Tell
 
 Profile = Callable[[str, str, Move], tuple[Sequence[str], Sequence[str]] | None]
@@ -169,19 +169,6 @@ def mentions(changelog: str, since: str, words: Collection[str]) -> list[str]:
 
 
 @dataclass
-class Packages(Nights):
-    """Nights of the versions of a package, with its ``changelog``."""
-
-    changelog: str
-
-    def _notes(self, alarm: Alarm) -> Sequence[str]:
-        scenarios = [self.runs.scenarios[name] for name in alarm.scenarios]
-        words = {name for each in scenarios for arm in each.arms.values() for name in modules_of(arm)}
-        lines = mentions(self.changelog, short(alarm.parent), words)
-        return (*super()._notes(alarm), *(f"changelog: {line}" for line in lines[:_MOST_LINES]))
-
-
-@dataclass
 class Tracker(Nights):
     """Nights of a ref of ``repository``, with a search of the commits.
 
@@ -207,6 +194,31 @@ class Tracker(Nights):
             between += self._moved(name, tip, each, notes)
         alarms, calm = self._alarms(night, search.run(between), tip)
         return Work(tip, seen, alarms, calm, notes)
+
+    def between_releases(self, night: Night, work: Work) -> Work:
+        """``work`` of a package, with alarms of commits between the tags of its releases that change the same there.
+
+        The tree is built with one configuration, so what does not move between the tags is not of a commit in it.
+        """
+        search, notes, between = RangeSearch(self.repository, self.runs, self.tell), list(work.notes), []
+        tip = ""
+        for alarm in work.alarms:
+            tags = [_tag(version) for version in (alarm.parent, alarm.culprit)]
+            try:
+                first, tip = ends = [self.repository.resolve(tag) for tag in tags]
+                self.repository.demand_line(first, tip)
+                own = [differs(move, *(self.runs.seen(end, move.scenario) for end in ends)) for move in alarm.moves]
+            except (CannotJudge, Misuse) as error:
+                notes.append(f"no commit is searched for between {' and '.join(tags)}: {error.message}")
+                continue
+            between += [(move, first, tip) for move in own if move]
+            same = [move.title for move, seen in zip(alarm.moves, own, strict=True) if not seen]
+            if same:
+                said = f"{plural(len(same), 'figure')} such as {same[0]}"
+                notes.append(f"no change between {' and '.join(tags)} of the tree, both built alike: {said}")
+        alarms, calm = self._alarms(night, search.run(between), tip)
+        numbered = (replace(each, number=each.number + len(work.alarms)) for each in alarms)
+        return replace(work, alarms=(*work.alarms, *numbered), calm=(*work.calm, *calm), notes=notes)
 
     def _planned(self, head: str, before: Night | None, reached: Mapping[str, Reach] = {}) -> Night:
         commits = {base.commit for base in self._bases.values()} - {head}
@@ -320,6 +332,30 @@ class Tracker(Nights):
         if not functions and all(map(costs, verdict.moves)):
             return None, _calm(of, commit.short, "the count of no function differs by more than layout moves")
         return replace(alarm, functions=(*dict.fromkeys((*functions, *alarm.functions)),), profile=tuple(lines)), calm
+
+
+@dataclass
+class Packages(Nights):
+    """Nights of the versions of a package, with its ``changelog``; ``stable`` names the commits between them."""
+
+    changelog: str
+    stable: Tracker | None = None
+
+    def _work(self, night: Night) -> Work:
+        work = super()._work(night)
+        return self.stable.between_releases(night, work) if self.stable else work
+
+    def _notes(self, alarm: Alarm) -> Sequence[str]:
+        scenarios = [self.runs.scenarios[name] for name in alarm.scenarios]
+        words = {name for each in scenarios for arm in each.arms.values() for name in modules_of(arm)}
+        lines = mentions(self.changelog, short(alarm.parent), words)
+        return (*super()._notes(alarm), *(f"changelog: {line}" for line in lines[:_MOST_LINES]))
+
+
+def _tag(version: str) -> str:
+    """That of the upstream release: v6.12.117 of linux-image-6.12.117+deb13-amd64 6.12.117-1."""
+    release = re.match(r"[0-9]+(?:\.[0-9]+)+", short(version))
+    return f"v{release[0].removesuffix('.0') if release else version}"
 
 
 def _undoes(alarm: Alarm, old: Alarm) -> bool:

@@ -29,7 +29,7 @@ _SHOWN = (IOPS, PER_IO)
 
 @dataclass(frozen=True)
 class Site:
-    """Writes the pages of a tracker ``folder`` whose runs are below ``root``, of a ``tree`` or (empty) of packages.
+    """Writes the pages of a tracker ``folder`` whose runs are below ``root``. ``tree`` has the commits that are named.
 
     ``order`` has the commits or versions, oldest first.
     """

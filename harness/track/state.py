@@ -284,9 +284,14 @@ def _known(alarms: Iterable[Alarm]) -> str:
     return "; ".join(rows)
 
 
+def is_commit(name: str) -> bool:
+    """Whether it is a commit's, not the version of a package."""
+    return re.fullmatch("[0-9a-f]{40,64}", name) is not None
+
+
 def short(commit: str) -> str:
     """The first digits of a commit, the version of a package."""
-    return commit[:12] if re.fullmatch("[0-9a-f]{40,64}", commit) else commit.rpartition(" ")[2]
+    return commit[:12] if is_commit(commit) else commit.rpartition(" ")[2]
 
 
 def now() -> str:

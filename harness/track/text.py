@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 
 from harness.report.format import duration, plural
-from harness.track.state import Alarm, Kind, Move, Night, Track, short
+from harness.track.state import Alarm, Kind, Move, Night, Track, is_commit, short
 
 _FIGURES = 6
 
@@ -41,11 +41,11 @@ def alarm_lines(alarm: Alarm) -> Iterator[str]:
 
 
 def commands(alarm: Alarm, tree: str) -> Iterator[str]:
-    """What repeats the leading move on both sides; without a ``tree`` of packages."""
+    """What repeats the leading move on both sides, commits of ``tree`` or packages."""
     for name in alarm.scenarios[:1]:
         for commit in filter(None, (alarm.parent, alarm.culprit)):
-            kernel = f"tree:{tree}@{short(commit)}" if tree else f"{alarm.line.partition(':')[0]}:{short(commit)}"
-            yield f"blklab run {name} --kernel {kernel}"
+            provider = f"tree:{tree}@" if is_commit(commit) else f"{alarm.line.partition(':')[0]}:"
+            yield f"blklab run {name} --kernel {provider}{short(commit)}"
 
 
 def mail(alarm: Alarm, tree: str) -> str:
@@ -77,5 +77,5 @@ def mail(alarm: Alarm, tree: str) -> str:
             f"Functions: {', '.join(alarm.functions[:_FIGURES])}",
             *(f"    {line}".rstrip() for line in alarm.profile),
         ]
-    lines += ["", f"#regzbot introduced: {alarm.culprit}"] if worse and alarm.culprit and tree else []
+    lines += ["", f"#regzbot introduced: {alarm.culprit}"] if worse and is_commit(alarm.culprit) else []
     return "\n".join(lines) + "\n"

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from harness.track.night import Packages, mentions
-from harness.track.runs import CommitRuns
 from harness.track.site import Site
 from harness.track.state import Alarm, Folder, Trend
 from lab.kernels.debian import changelog
 from lab.kernels.model import Kernel, Release
 from lab.kernels.tree import KernelSource
-from tests.unit.track_samples import SCENARIOS, Effect, History, MadeUpTracker, made_up, patched_lab
+from tests.unit.track_samples import Effect, History, MadeUpTracker, made_up, patched_lab
 
 OLD, NEW = (f"Debian bookworm, linux-image-6.1.0-{abi}-amd64 6.1.{minor}-1" for abi, minor in ((44, 164), (45, 170)))
 CHANGELOG = """\
@@ -44,16 +43,18 @@ def tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MadeUpTracker:
     return made
 
 
-def night(tracked: MadeUpTracker, version: str, commit: str) -> tuple[Folder, tuple[Alarm, ...]]:
-    folder = Folder(tracked.root)
-    folder.load()
+def night(
+    tracked: MadeUpTracker, version: str, commit: str, *, stable: bool = False
+) -> tuple[Folder, tuple[Alarm, ...]]:
+    tracker = tracked.tracker()
+    folder, runs = tracker.folder, tracker.runs
     source = KernelSource(tracked.history.folder, "debian:6.1", "", revision=commit)
     kernel = replace(tracked.bench.built(source, tell=tracked.told.append), build="")
-    runs = CommitRuns(folder, tracked.bench, Path(), "", SCENARIOS, tracked.told.append)  # type: ignore[arg-type]
     runs.holds(version, kernel)
-    done = Packages(folder, runs, "debian:6.1", 1e9, tracked.told.append, lambda _: 1.0, CHANGELOG).night(version)
+    more = CHANGELOG, replace(tracker, line="debian:6.1") if stable else None
+    done = Packages(folder, runs, "debian:6.1", 1e9, tracked.told.append, lambda _: 1.0, *more).night(version)
     order = [each.head for each in folder.track.nights]
-    Site(folder, tracked.root / "runs", "", order).write(done)
+    Site(folder, tracked.root / "runs", str(tracked.history.folder) if stable else "", order).write(done)
     return folder, folder.track.of_night(done)
 
 
@@ -76,6 +77,52 @@ def test_a_new_version_is_compared_with_the_one_before(tracked: MadeUpTracker) -
     made = dict(tracked.bench.made)
     assert night(tracked, NEW, second)[1] == () and dict(tracked.bench.made) == made
     assert folder.track.last_night("debian:6.1") is not None
+
+
+def releases(tracked: MadeUpTracker, *changes: dict[str, str]) -> tuple[str, str, list[str]]:
+    """The commits of both tags, and those between them."""
+    history = tracked.history
+    first = history.git("rev-parse", "HEAD")
+    history.git("tag", "v6.1.164")
+    made = [history.commit(f"change {number}", files) for number, files in enumerate(changes)]
+    history.git("tag", "v6.1.170")
+    return first, made[-1], made
+
+
+def test_the_commit_between_two_releases_is_named_where_a_tree_has_them(tracked: MadeUpTracker) -> None:
+    harmless, culprit = {"drivers/net.c": "one"}, {"block/alpha/1.c": "effect starves"}
+    old, new, made = releases(tracked, harmless, culprit, {"drivers/net.c": "two"})
+    assert night(tracked, OLD, old, stable=True)[1] == ()
+    folder, (package, commit) = night(tracked, NEW, new, stable=True)
+    assert (package.culprit, package.number, package.scenarios) == (NEW, 1, ("alpha",))
+    assert (commit.culprit, commit.parent, commit.number, commit.verified) == (made[1], made[0], 2, True)
+    assert (commit.line, commit.moves[0].key) == ("debian:6.1", package.moves[0].key)
+    page = (tracked.root / "site/alarm-2.html").read_text()
+    assert f"blklab run alpha --kernel tree:{tracked.history.folder}@{made[1][:12]}" in page
+    assert f"#regzbot introduced: {made[1]}" in page
+    assert "regzbot" not in (tracked.root / "site/alarm-1.html").read_text()
+    assert folder.track.nights[-1].builds == len({*tracked.bench.built_commits}) - 2  # the packages themselves
+
+
+def test_what_does_not_move_between_the_tags_is_of_the_packages(tracked: MadeUpTracker) -> None:
+    old, _, _ = releases(tracked, {"drivers/net.c": "one"}, {"drivers/net.c": "two"})
+    patched = tracked.history.commit("a patch of the distribution", {"block/alpha/1.c": "effect starves"})
+    night(tracked, OLD, old, stable=True)
+    folder, (package,) = night(tracked, NEW, patched, stable=True)
+    assert package.culprit == NEW
+    assert [note.partition(":")[0] for note in folder.track.nights[-1].notes] == [
+        "no change between v6.1.164 and v6.1.170 of the tree, both built alike"
+    ]
+
+
+def test_a_tree_without_the_releases_is_not_searched(tracked: MadeUpTracker) -> None:
+    old = tracked.history.git("rev-parse", "HEAD")
+    night(tracked, OLD, old, stable=True)
+    new = tracked.history.commit("untagged", {"block/alpha/1.c": "effect starves"})
+    folder, (package,) = night(tracked, NEW, new, stable=True)
+    assert package.culprit == NEW
+    (note,) = folder.track.nights[-1].notes
+    assert note.startswith("no commit is searched for between v6.1.164 and v6.1.170: ") and "v6.1.164" in note[66:]
 
 
 def test_a_run_that_is_gone_is_compared_with_nothing(tracked: MadeUpTracker) -> None:
