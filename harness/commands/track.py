@@ -16,6 +16,7 @@ from harness.commands.options import DASK, JOBS, RESULTS, SEEDS, SOME_SCENARIOS,
 from harness.commands.parser import Command, option
 from harness.grid.cluster import elsewhere
 from harness.grid.measure import boots_of
+from harness.hunt.kept import every_find
 from harness.patch.sources import Sources
 from harness.profile.cells import ProfiledCell, profiles_of_runs
 from harness.profile.differential import differential
@@ -77,11 +78,12 @@ def _track(
         if accept:
             return _accept(folder, accept, commit_of(tree, commit or "") if tree else commit or "", reason or "")
         head = commit_of(tree, ref) if tree else ""
-        chosen = _scenarios(scenarios)
+        finds = {name: find for name, find in every_find().items() if name in scenarios or not scenarios}
+        chosen = _scenarios([name for name in scenarios or find_scenarios() if name not in finds])
         bench = replace(bench_of(results, jobs, folder=f"{FOLDER}/{RUNS}"), cluster=cluster)
         repository = Repository(tree, path / CLONE) if tree else None
         place = (repository.folder, f"tree:{tree}") if repository else (Path(), "")
-        runs = CommitRuns(folder, bench, *place, scenarios=chosen, tell=tell, seeds=seeds)
+        runs = CommitRuns(folder, bench, *place, scenarios=chosen, tell=tell, seeds=seeds, finds=finds)
         if kernels or repository is None:
             return _packages(kernels or (), runs, budget, repository)
         tracker = _tracker(repository, runs, ref, budget)
@@ -91,7 +93,7 @@ def _track(
 
 
 def _scenarios(named: Sequence[str]) -> dict[str, Scenario]:
-    chosen = {name: scenario for name, (_, scenario) in distinct(named or find_scenarios()).items()}
+    chosen = {name: scenario for name, (_, scenario) in distinct(named).items()}
     if loud := [name for name, scenario in chosen.items() if not scenario.timing.exact]:
         raise Misuse(f"{loud[0]} is of the wall clock", remedy="track takes scenarios whose figures repeat exactly")
     return chosen
@@ -184,7 +186,9 @@ COMMANDS = {
     "track": Command(
         _track,
         (
-            SOME_SCENARIOS,
+            SOME_SCENARIOS.but(
+                help="only these, and hunts/NAME.yaml (default: all of the virtual clock, and all finds)"
+            ),
             option("--tree", type=Path, metavar="DIR", help="a git repository of the kernel"),
             option("--ref", default="HEAD", metavar="REV", help="the branch to follow (default: HEAD)"),
             kernels("the branch of --tree").but(

@@ -213,7 +213,11 @@ def _check(row: Row) -> None:
         row.add("scenario", f"scenario: {error.message}", error.remedy)
 
 
+def every_find() -> Mapping[str, KeptFind]:
+    """The finds in hunts/ by their paths in the checkout: hunts/NAME.yaml."""
+    return {f"{HUNTS.name}/{path.name}": read_find(path) for path in sorted(HUNTS.glob("*.yaml"))}
+
+
 def finds_in(functions: Collection[str]) -> Mapping[str, KeptFind]:
     """The finds in hunts/ that make changes in one of these functions, by name."""
-    every = {path.stem: read_find(path) for path in sorted(HUNTS.glob("*.yaml"))}
-    return {name: kept for name, kept in every.items() if not {*functions}.isdisjoint(kept.functions)}
+    return {Path(name).stem: kept for name, kept in every_find().items() if not {*functions}.isdisjoint(kept.functions)}

@@ -17,19 +17,21 @@ _CODE = ("Makefile", "Kconfig", "Kbuild", ".S", ".lds", ".h", ".config", ".inclu
 class Reach:
     """What the loads of scenarios execute of a change: functions by scenario, in the order of relevance.
 
-    ``sure``: scenarios that are not among them execute nothing of it. ``unknown`` ones were not observed.
+    ``sure``: scenarios that are not among them execute nothing of it. ``unknown`` ones were not observed. ``touched``
+    are all functions of the change.
     """
 
     functions: Mapping[str, Sequence[str]]
     sure: bool
     unknown: Collection[str] = ()
+    touched: Collection[str] = ()
 
     @classmethod
     def of(cls, choice: ScenarioChoice, own: Collection[str]) -> "Reach":
         """``own`` scenarios are not among those that were looked at."""
         functions = {each.scenario.name: sorted(each.functions) or list(each.modules) for each in choice.candidates}
         sure = not any(name.endswith(_CODE) for name in choice.touched.others)
-        return cls(functions, sure, (*choice.outdated, *own))
+        return cls(functions, sure, (*choice.outdated, *own), {name for name, _ in choice.touched.functions})
 
     def spares(self, scenario: str) -> bool:
         """Whether the scenario is known to execute nothing of the change."""

@@ -30,13 +30,15 @@ _NOT_BUILT = Move("", Kind.BUILD, "the kernel", BUILDS, "", Trend.WORSE)
 
 @dataclass(frozen=True)
 class Work:
-    """What a night did: ``tip`` is the commit or version that was measured, ``seen`` what it has of each scenario."""
+    """What a night did: ``tip`` is the commit or version that was measured, ``seen`` what it has of each scenario,
+    ``hunted`` the searches that were made on it."""
 
     tip: str
     seen: Mapping[str, Seen]
     alarms: Sequence[Alarm]
     calm: Sequence[str] = ()
     notes: Sequence[str] = ()
+    hunted: Sequence[str] = ()
 
 
 @dataclass
@@ -143,6 +145,8 @@ class Nights:
         for name, each in work.seen.items():
             path = f"{each.run.path.parent.name}/{each.run.path.name}"
             track = track.with_base(self.line, name, Base(work.tip, path, night.number))
+        for name in work.hunted:
+            track = track.with_base(self.line, name, Base(work.tip, "", night.number))
         self.folder.save(track.pruned())
 
 
@@ -184,7 +188,7 @@ class Tracker(Nights):
         return self.repository.suspects([night.last], night.head) if known else ()
 
     def _work(self, night: Night) -> Work:
-        search, notes = RangeSearch(self.repository, self.runs, self.tell), list(night.notes)
+        search, notes, began = RangeSearch(self.repository, self.runs, self.tell), list(night.notes), monotonic()
         tip, between = night.head, list[tuple[Move, str, str]]()
         if unbuilt := self.runs.builds(night.head):
             tip = self._last_built(night, unbuilt, search)
@@ -192,8 +196,37 @@ class Tracker(Nights):
         seen = {name: self.runs.seen(tip, name) for name in night.chosen if tip}
         for name, each in seen.items():
             between += self._moved(name, tip, each, notes)
+        hunted = dict(self._hunted(night, tip, began, notes)) if tip else {}
+        between += [each for moved in hunted.values() for each in moved]
         alarms, calm = self._alarms(night, search.run(between), tip)
-        return Work(tip, seen, alarms, calm, notes)
+        return Work(tip, seen, alarms, calm, notes, tuple(hunted))
+
+    def _hunted(
+        self, night: Night, tip: str, began: float, notes: list[str]
+    ) -> Iterator[tuple[str, list[tuple[Move, str, str]]]]:
+        """Each kept search whose functions were touched since it was made last, with what changed between which ends.
+
+        Those that the budget leaves out are not among them, so they are due in the next night.
+        """
+        for name, kept in self.runs.finds.items():
+            base = self._bases.get(name)
+            last = base.commit if base else night.last
+            good = self.repository.merge_base(last, tip) if last and self.repository.has(last) else ""
+            if good in ("", tip) or {*kept.functions}.isdisjoint(self.reach(good, tip).touched):
+                continue
+            if monotonic() - began > self.budget:
+                notes.append(f"{name} is left out by the budget")
+                continue
+            try:
+                after = self.runs.hunted(tip, name)
+                before = self.runs.hunted(good, name) if after else self.runs.searched(good, name)
+            except CannotJudge as error:
+                notes.append(f"{name} cannot be searched: {error.message}")
+                continue
+            nothing = f"nothing in {plural(kept.seeds, 'seed')}"
+            ends = kept.scenario, Kind.HUNT, name, before or nothing, after or nothing
+            trend = Trend.WORSE if after else Trend.BETTER
+            yield name, [(Move(*ends, trend), good, tip)] if bool(after) is not bool(before) else []
 
     def between_releases(self, night: Night, work: Work) -> Work:
         """``work`` of a package, with alarms of commits between the tags of its releases that change the same there.

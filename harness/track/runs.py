@@ -9,11 +9,13 @@ from pathlib import Path
 from time import monotonic
 
 from harness.bisect.notebook import setting_of
+from harness.hunt.kept import KeptFind, try_find
 from harness.judge.difference import ArmFigure
 from harness.profile.cells import busy_cell, profile_of
 from harness.profile.differential import kernel_costs
 from harness.record.judging import Altered
 from harness.record.store import load_run
+from harness.report.format import plural
 from harness.run.bench import Bench
 from harness.run.plan import Request, run_command
 from harness.scenario.load import in_another_layout, ref_of
@@ -33,7 +35,8 @@ _MOVED = " moved"
 class CommitRuns:
     """Builds commits of the bare repository ``clone``, which belongs to the tree that ``spec`` (tree:DIR) names.
 
-    ``built``, ``booted``: how many kernels and guests this process made; ``progress`` notes them with each record.
+    ``finds`` are kept searches by name. ``built``, ``booted``: how many kernels and guests this process made;
+    ``progress`` notes them with each record.
     """
 
     folder: Folder
@@ -43,6 +46,7 @@ class CommitRuns:
     scenarios: Mapping[str, Scenario]
     tell: Tell
     seeds: int | None = None
+    finds: Mapping[str, KeptFind] = field(default_factory=dict)
     built: int = 0
     booted: int = 0
     progress: Callable[[Track], Track] = lambda track: track
@@ -102,6 +106,29 @@ class CommitRuns:
         self.booted += run.made
         self.folder.save(self.progress(self.folder.track.with_record(key, scenario, Record(run.path, setting))))
         return self._seen.setdefault(run.path, Seen(run.folder, partial(self._functions, commit)))
+
+    def searched(self, commit: str, find: str, *, moved: int = 0) -> str | None:
+        """The fault that a kept search is known to find on a commit, empty where it finds none; None if not known."""
+        record = self.folder.track.records.get(commit + moved * _MOVED, {}).get(find)
+        setting = setting_of(self.bench.lab, self._planned(find, moved), self.finds[find].seeds)
+        return record.run if record and record.setting == setting else None
+
+    def _planned(self, find: str, moved: int) -> Scenario:
+        own = self.finds[find].planned
+        return in_another_layout(own) if moved else own
+
+    def hunted(self, commit: str, find: str, *, moved: int = 0) -> str:
+        """``searched``, now if it was not. Raises CannotJudge where the commit cannot be built or searched."""
+        if (known := self.searched(commit, find, moved=moved)) is not None:
+            return known
+        kept, own = self.finds[find], self._planned(find, moved)
+        self.tell(f"{short(commit)}: hunt {find}, up to {plural(kept.seeds, 'seed')}")
+        lab, root, lanes = self.bench.lab, self.bench.store.root, self.bench.turns.lanes
+        tried = try_find(lab, self.kernel(commit), kept, own, root, at_once=lanes.at_once, tell=self.tell)
+        self.booted += tried.seeds
+        record = Record(tried.fault, setting_of(lab, own, kept.seeds))
+        self.folder.save(self.progress(self.folder.track.with_record(commit + moved * _MOVED, find, record)))
+        return tried.fault
 
     def _functions(self, commit: str, seen: Seen) -> Mapping[ArmFigure, float]:
         """What each function of the kernel executes for each I/O in the first load whose CPU is busy; none without."""

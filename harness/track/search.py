@@ -13,7 +13,7 @@ from typing import Protocol
 from harness.bisect.notebook import CommitWord
 from harness.bisect.repository import Repository
 from harness.track.moves import BOOTS, BUILDS, Seen, answer, differs, moves, word_before
-from harness.track.state import Kind, Move
+from harness.track.state import Kind, Move, Trend
 from lab.base.errors import CannotJudge
 from lab.base.units import Tell
 
@@ -26,6 +26,9 @@ class Measures(Protocol):
 
     def builds(self, commit: str) -> str:
         """Why it does not build, empty where it does."""
+
+    def hunted(self, commit: str, find: str, *, moved: int = 0) -> str:
+        """The fault that a kept search finds; ``moved`` and errors as for ``seen``."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +110,10 @@ class RangeSearch:
         move = suspicion.move
         if move.kind is Kind.BUILD:
             return CommitWord.BAD if self.measures.builds(commit) else CommitWord.GOOD
-        ends = (self.measures.seen(end[0], move.scenario) for end in (suspicion.good, suspicion.bad))
         try:
+            if move.kind is Kind.HUNT:
+                return CommitWord.BAD if _found(self.measures, commit, move) else CommitWord.GOOD
+            ends = (self.measures.seen(end[0], move.scenario) for end in (suspicion.good, suspicion.bad))
             return answer(move, self.measures.seen(commit, move.scenario), *ends)
         except CannotJudge as error:
             if commit not in self._skipped:
@@ -122,7 +127,7 @@ class RangeSearch:
             self.causes.append(Cause(move, left=tuple(left)))
             return
         parent, good, bad = self.repository.commit(culprit).parents[0], suspicion.good[0], suspicion.bad[0]
-        if move.kind is Kind.BUILD:
+        if move.kind in (Kind.BUILD, Kind.HUNT):
             self.causes.append(Cause(move, culprit))
             return
         name = move.scenario
@@ -142,6 +147,11 @@ class RangeSearch:
             if self.repository.contains(last, first) and first != last:
                 rest = differs(move, self.measures.seen(first, name), self.measures.seen(last, name))
                 yield from self._new(rest, first, last) if rest else ()
+
+
+def _found(measures: Measures, commit: str, move: Move, *, moved: int = 0) -> bool:
+    """Whether a kept search finds there what it finds at the end that the move leads to."""
+    return bool(measures.hunted(commit, move.name, moved=moved)) is (move.trend is Trend.WORSE)
 
 
 _LAYOUTS = 3
@@ -196,6 +206,8 @@ _CONTRADICTIONS = {
 def _differ(measures: Measures, parent: str, culprit: str, move: Move) -> bool:
     if move.kind is Kind.BUILD:
         return not measures.builds(parent) and bool(measures.builds(culprit))
+    if move.kind is Kind.HUNT:
+        return _found(measures, culprit, move) and not _found(measures, parent, move)
     return differs(move, measures.seen(parent, move.scenario), measures.seen(culprit, move.scenario)) is not None
 
 
@@ -205,6 +217,8 @@ def _layout(measures: Measures, parent: str, culprit: str, move: Move) -> bool:
     """
     if move.kind is Kind.BUILD:
         return True
+    if move.kind is Kind.HUNT:
+        return _found(measures, culprit, move, moved=1) and not _found(measures, parent, move, moved=1)
     if move.kind is not Kind.FIGURE:
         ends = (measures.seen(sha, move.scenario, moved=1) for sha in (parent, culprit))
         other = differs(replace(move, scenario=f"{move.scenario}.word"), *ends)
@@ -222,6 +236,8 @@ def _layout(measures: Measures, parent: str, culprit: str, move: Move) -> bool:
 def _reverted(measures: Measures, revert: str | None, head: str, move: Move) -> bool:
     if revert is None or move.kind is Kind.BUILD:
         return revert is None or not measures.builds(revert)
+    if move.kind is Kind.HUNT:
+        return not _found(measures, revert, move)
     seen = measures.seen(revert, move.scenario)
     if move.kind is not Kind.FIGURE:
         return seen.reading(move) == word_before(move)

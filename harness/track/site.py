@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from harness.base.checkout import HUNTS
 from harness.base.files import write_atomic, write_json
 from harness.base.plain import to_plain
 from harness.record.judging import judge_run
@@ -73,7 +74,8 @@ class Site:
         """For each scenario its rates and costs on the measured commits, relative to the first."""
         track = self.folder.track
         commits = [sha for sha in self.order if sha in track.records]
-        names = sorted({name for sha in commits for name in track.records[sha]})
+        every = {name for sha in commits for name in track.records[sha]}
+        names = sorted(name for name in every if not name.startswith(f"{HUNTS.name}/"))
         for name in names:
             own = [sha for sha in commits if name in track.records[sha]][-_COMMITS:]
             figures = [_figures(self.root / track.records[sha][name].run) for sha in own]

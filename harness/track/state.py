@@ -30,10 +30,11 @@ CHECKS = ("parent", "culprit", "another layout", "revert")
 
 
 class Kind(StrEnum):
-    """What can change between two kernels. A build belongs to no scenario."""
+    """What can change between two kernels. A build belongs to no scenario; HUNT is what a kept search finds."""
 
     BUILD = "build"
     BOOT = "boot"
+    HUNT = "hunt"
     CLAIM = "claim"
     FIGURE = "figure"
 
@@ -127,7 +128,10 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Record:
-    """A ``run`` (relative to the runs) of a scenario on a commit; ``setting`` digests all but the kernel."""
+    """A ``run`` (relative to the runs) of a scenario on a commit; ``setting`` digests all but the kernel.
+
+    Of a kept search ``run`` is the fault that it finds, empty where it finds none.
+    """
 
     run: str
     setting: str

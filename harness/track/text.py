@@ -2,6 +2,7 @@
 """A night and its alarms as text: for the terminal, and as mails."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from harness.report.format import duration, plural
 from harness.track.state import Alarm, Kind, Move, Night, Track, is_commit, short
@@ -42,10 +43,12 @@ def alarm_lines(alarm: Alarm) -> Iterator[str]:
 
 def commands(alarm: Alarm, tree: str) -> Iterator[str]:
     """What repeats the leading move on both sides, commits of ``tree`` or packages."""
-    for name in alarm.scenarios[:1]:
+    first = alarm.moves[0]
+    words = f"hunt --kept {Path(first.name).stem}" if first.kind is Kind.HUNT else f"run {first.scenario}"
+    if first.scenario:
         for commit in filter(None, (alarm.parent, alarm.culprit)):
             provider = f"tree:{tree}@" if is_commit(commit) else f"{alarm.line.partition(':')[0]}:"
-            yield f"blklab run {name} --kernel {provider}{short(commit)}"
+            yield f"blklab {words} --kernel {provider}{short(commit)}"
 
 
 def mail(alarm: Alarm, tree: str) -> str:
@@ -69,7 +72,8 @@ def mail(alarm: Alarm, tree: str) -> str:
         *(f"Caution: {note}." for note in alarm.notes),
     ]
     if first.kind is not Kind.BUILD:
-        lines += ["Every figure is measured in virtual time and repeats to the last digit:", ""]
+        what = "The search has the same seeds" if first.kind is Kind.HUNT else "Every figure is measured"
+        lines += [f"{what} in virtual time and repeats to the last digit:", ""]
         lines += [f"    {command}" for command in commands(alarm, tree)]
     if alarm.functions:
         lines += [

@@ -12,11 +12,13 @@ from harness.base.files import write_json
 from harness.cli import main
 from harness.commands import track as command
 from harness.commands.track import budget, exit_code
+from harness.hunt.kept import KeptFind
 from harness.patch.choice import ChosenScenario, ScenarioChoice
 from harness.patch.sources import Touched
 from harness.track.choice import Reach, due
 from harness.track.night import Tracker
 from harness.track.state import Alarm, Base, Folder, Kind, Night, Trend
+from harness.track.text import commands
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, LabBroken, Misuse
 from tests.unit.track_samples import SCENARIOS, Effect, History, MadeUpTracker, made_up, patched_lab
 
@@ -80,6 +82,45 @@ def test_builds_are_counted_by_what_the_kernel_says_of_itself(tracked: MadeUpTra
     assert alarms_of(tracked, head)[1].builds == 1
     history.commit("comment", {"block/alpha/a.c": "layout a", "block/alpha/b.c": "words"})
     assert alarms_of(tracked, history.git("rev-parse", "HEAD"))[1].builds == 0, "the same kernel is in the cache"
+
+
+def test_a_kept_search_of_what_a_night_touches_is_made_and_what_it_finds_is_bisected(
+    tracked: MadeUpTracker, history: History
+) -> None:
+    find = KeptFind("hunt/planted-list", "null-blk", "k", "warning: x", ("queue_rq",), (), "few", 1, 3, 20)
+    tracked.finds = {"hunts/lost.yaml": find}
+    harmless(history, "a")
+    assert alarms_of(tracked, harmless(history, "b"))[2] == () and "planted-list" not in str(tracked.bench.made)
+    parent = harmless(history, "c")
+    culprit = history.commit("block: no lock", {"block/gamma/queue_rq.c": "race"})
+    _, _, (alarm,) = alarms_of(tracked, harmless(history, "d"))
+    assert (alarm.culprit, alarm.parent, alarm.trend, alarm.verified) == (culprit, parent, Trend.WORSE, True)
+    (move,) = alarm.moves
+    assert (move.kind, move.before, move.after) == (Kind.HUNT, "nothing in 20 seeds", "warning: list corruption")
+    assert alarm.checks == {"parent": "good", "culprit": "bad", "another layout": "the same", "revert": "good"}
+    assert list(commands(alarm, "linux"))[1] == f"blklab hunt --kept lost --kernel tree:linux@{culprit[:12]}"
+    # What does not touch it is not searched, and its end is found to be better.
+    made = dict(tracked.bench.made)
+    assert alarms_of(tracked, harmless(history, "e"))[2] == ()
+    assert {key for key in tracked.bench.made if "planted-list" in key[1]} <= made.keys()
+    mended = history.commit("block: a lock", {"block/gamma/queue_rq.c": "nothing"})
+    tracker, _, (alarm,) = alarms_of(tracked, mended)
+    assert (alarm.culprit, alarm.trend, alarm.moves[0].after) == (mended, Trend.BETTER, "nothing in 20 seeds")
+    assert not tracker.folder.track.open
+
+
+def test_a_search_that_the_budget_leaves_out_is_made_in_the_next_night(
+    tracked: MadeUpTracker, history: History
+) -> None:
+    find = KeptFind("hunt/planted-list", "null-blk", "k", "warning: x", ("queue_rq",), (), "few", 1, 3, 20)
+    tracked.finds = {"hunts/lost.yaml": find}
+    before = history.commit("one", {"block/gamma/queue_rq.c": "nothing"})
+    assert alarms_of(tracked, before)[2] == ()
+    culprit = history.commit("two", {"block/gamma/queue_rq.c": "race"})
+    night = tracked.tracker(budget=-1).night(culprit)
+    assert night.notes == ("hunts/lost.yaml is left out by the budget",)
+    (alarm,) = alarms_of(tracked, harmless(history, "a"))[2]
+    assert alarm.culprit == culprit
 
 
 def test_a_killed_night_counts_what_it_had_built_and_booted(tracked: MadeUpTracker, history: History) -> None:
