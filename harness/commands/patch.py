@@ -52,6 +52,7 @@ from lab.base import host
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS, BlklabError, CannotJudge, Misuse
 from lab.kernels import tree
+from lab.kernels.build import builds
 from lab.kernels.git import kernel_tree
 from lab.kernels.module import headers_of
 from lab.kernels.resolve import demand
@@ -355,7 +356,7 @@ def _likely(how: _Measuring, source: KernelSource | None, series: Sequence[Patch
 
 def _builds(source: KernelSource | None, cache: Cache, sides: int) -> str:
     """How many kernels are built, and the time of each, as earlier builds in this cache took."""
-    known = tree.builds(cache)
+    known = builds(cache)
     first = known.further if source is not None and tree.has_objects(source, cache) else known.first
     times = (
         f"about {duration(seconds)}" if seconds else "unknown" for seconds in (first, *[known.further] * (sides - 1))

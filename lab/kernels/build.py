@@ -13,21 +13,26 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 from lab.base import host
+from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.host import compiler_version
 from lab.base.process import progress, run, time_left
-from lab.base.reading import real
+from lab.base.reading import read_json, real
 from lab.base.units import Tell
 from lab.kernels import kconfig
 from lab.kernels.kconfig import WantedOption
-from lab.kernels.model import Release, parse_range
+from lab.kernels.model import Kernel, Release, parse_range
 from lab.kernels.store import BZIMAGE, FIRST_PVH, read_config
+from lab.kernels.store import KIND as KERNELS
 from lab.packages.apt import BOUND
 
 LOCALVERSION = "-blklab"
+FACTS = "build.json"
+"""In the cache entry of a kernel that was built here."""
 _EVERY = 15.0  # seconds between two lines about a build
 _LONG = 100  # compiled objects, after which it is worth to count those that are left
 _NICE, _JOBS = "BLKLAB_NICE", "BLKLAB_JOBS"
@@ -367,3 +372,42 @@ def first_error(said: str) -> str:
 
 def _line_at(said: str, offset: int) -> str:
     return said[said.rfind("\n", 0, offset) + 1 :].partition("\n")[0].strip()
+
+
+def facts(kernel: Kernel) -> Mapping[str, object]:
+    """What build.json says of a kernel that was built here, empty for any other."""
+    return _read_facts(kernel.image.parent / FACTS)
+
+
+def _read_facts(path: Path) -> Mapping[str, object]:
+    try:
+        document = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+@dataclass(frozen=True)
+class Builds:
+    """Medians of the kernels in the cache that were built here without debugging: seconds of a first and of a further
+    build, 0 without one.
+    """
+
+    first: float
+    further: float
+
+
+def builds(cache: Cache) -> Builds:
+    known = [_read_facts(path) for path in sorted((cache.root / KERNELS).glob(f"*/{FACTS}"))]
+    first, further = (
+        [row for row in known if bool(row.get("compiled")) is wanted and not row.get("debug")]
+        for wanted in (True, False)
+    )
+    # Builds of earlier versions did not say which they are.
+    further = [row for row in further if "compiled" in row]
+    return Builds(_median(first, "seconds"), _median(further, "seconds"))
+
+
+def _median(documents: Sequence[Mapping[str, object]], key: str) -> float:
+    numbers = [value for row in documents if isinstance(value := row.get(key), int | float)]
+    return median(numbers) if numbers else 0.0

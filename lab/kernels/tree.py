@@ -15,16 +15,15 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import TypeVar
 
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken, Misuse, no_such_folder
-from lab.base.reading import read_json, real
+from lab.base.reading import real
 from lab.base.units import Tell, silent
 from lab.kernels import build, debian, git, kconfig, local, mutants, store
 from lab.kernels.build import Builder, Output, Recipe, Toolchain
@@ -37,7 +36,6 @@ from lab.packages.apt import Archive, Package
 from lab.packages.store import Finish, Pin, read_pin, unpacked
 
 KIND = "trees"
-_FACTS = "build.json"
 _OBJECTS, _KEPT = "objects-", 3
 """Folders of objects in a workspace: one for each compiler and configuration, of which the last three are kept."""
 _CONFIGURES = re.compile(r"(^|/)Kconfig|^scripts/|^(arch/x86/)?Makefile$")
@@ -247,7 +245,7 @@ class _Workshop:
             "seconds": round(output.seconds, 1),
             "compiled": output.compiled,
         }
-        (into / _FACTS).write_text(json.dumps(facts, indent=2) + "\n")
+        (into / build.FACTS).write_text(json.dumps(facts, indent=2) + "\n")
         self.tell(f"built {kernel.release} in {output.seconds:.0f} s")
         return output
 
@@ -268,29 +266,6 @@ def _key(tree: str, recipe: Recipe) -> str:
     return digest_bytes(canonical([tree, recipe.digest]))
 
 
-def facts(kernel: Kernel) -> Mapping[str, object]:
-    """What build.json says of a kernel that was built here, empty for any other."""
-    return _read_facts(kernel.image.parent / _FACTS)
-
-
-def _read_facts(path: Path) -> Mapping[str, object]:
-    try:
-        document = read_json(path)
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-@dataclass(frozen=True)
-class Builds:
-    """Medians of the kernels in the cache that were built here without debugging: seconds of a first and of a further
-    build, 0 without one.
-    """
-
-    first: float
-    further: float
-
-
 def has_objects(source: KernelSource, cache: Cache) -> bool:
     """Whether the next build of the source uses the objects of an earlier one."""
     return bool(_by_use(cache.root / KIND / _workspace_key(source)))
@@ -300,22 +275,6 @@ def _by_use(workspace: Path) -> list[Path]:
     """The folders of objects in which a kernel was built, that of the last build last."""
     built = {path.parent: path.stat().st_mtime for path in workspace.glob(f"{_OBJECTS}*/vmlinux")}
     return sorted(built, key=lambda folder: built[folder])
-
-
-def builds(cache: Cache) -> Builds:
-    known = [_read_facts(path) for path in sorted((cache.root / store.KIND).glob(f"*/{_FACTS}"))]
-    first, further = (
-        [row for row in known if bool(row.get("compiled")) is wanted and not row.get("debug")]
-        for wanted in (True, False)
-    )
-    # Builds of earlier versions did not say which they are.
-    further = [row for row in further if "compiled" in row]
-    return Builds(_median(first, "seconds"), _median(further, "seconds"))
-
-
-def _median(documents: Sequence[Mapping[str, object]], key: str) -> float:
-    numbers = [value for row in documents if isinstance(value := row.get(key), int | float)]
-    return median(numbers) if numbers else 0.0
 
 
 def _path_and_revision(wanted: str) -> tuple[Path, str]:

@@ -241,35 +241,6 @@ def test_a_command_takes_the_values_of_its_options(command: tuple[str, ...]) -> 
     assert options == named | further | writes | settings, "settings become variables of the environment"
 
 
-@pytest.mark.parametrize(
-    ("words", "refused"),
-    [
-        ("run x --kernel debian:6.1", "debian:6.1"),
-        ("run x", "distro"),
-        ("run x --base debian:6.1 --kernel path:/", "path:/, debian:6.1"),
-        ("hunt x", "distro"),
-        ("bisect x --good debian:6.1 --bad debian:6.12", "debian:6.1, debian:6.12"),
-        ("run x --base debian:6.1 --kernel source:6.12", ""),
-        ("bisect x --good v6.1 --bad v6.2 --tree /", ""),
-        ("patch x --base debian:6.12", ""),
-    ],
-)
-def test_a_configuration_for_kernels_that_are_not_built_is_refused(
-    tmp_path: Path, words: str, refused: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("KERNEL", raising=False)
-    config = tmp_path / "own"
-    config.write_text("CONFIG_X86_64=y\nCONFIG_CC_IS_GCC=y\n")
-    command, _, rest = f"{words} --config {config}".partition(" ")
-    parser = Parser()
-    parser.take(load(command))
-    if refused:
-        with pytest.raises(Misuse, match=rf"--config: nothing is built for {refused}\n"):
-            parser.parse(rest.split())
-    else:
-        parser.parse(rest.split())
-
-
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_has_help(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "--help"]) == 0

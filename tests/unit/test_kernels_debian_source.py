@@ -93,8 +93,30 @@ def test_mutants_of_a_tree_of_ones_own(cache: Cache, tmp_path: Path, monkeypatch
         resolve("mutant:no-fair-tags", cache)
 
 
+@needs_depmod
+def test_debugging_is_a_configuration_with_objects_of_its_own(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kconfigs/debug").mkdir()
+    (tmp_path / "kconfigs/debug/debug.config").write_text("CONFIG_BLK_DEV_NULL_BLK=y\n")
+    (tmp_path / "mutants").mkdir()
+    (tmp_path / "mutants/broken-blk.patch").write_text(PATCH)
+    source = write_source(tmp_path / "linux+debug")
+    head = commit(source, "only")
+    specs = [f"{source}@{head}{suffix}" for suffix in ("", "+debug", "+broken-blk", "+broken-blk+debug")] + [
+        f"{source}"
+    ]
+    built = [tree.built(tree.read_source(spec, tmp_path / "mutants"), cache) for spec in specs]
+    assert [each.config["CONFIG_BLK_DEV_NULL_BLK"] for each in built] == ["m", "y", "m", "y", "m"]
+    assert [each.mutant for each in built] == ["", "", "broken-blk", "broken-blk", ""]
+    assert [", debugging, " in each.origin for each in built] == [False, True, False, True, False]
+    assert len({each.build for each in built}) == len([*(cache.root / "trees").glob("*/objects-*")]) == 2
+    monkeypatch.setenv(tree.TREE_VARIABLE, f"{source}@{head}")
+    assert tree.mutant_source("no-fair-tags+debug", cache, tell=print).debug
+
+
 @pytest.mark.parametrize(
-    "spec", ["source:six", "source:6.12+no-such", "mutant:no-such", "mainline:6.12", "mainline:v6"]
+    "spec", ["source:six", "source:6.12+no-such", "mutant:no-such", "mutant:debug", "mainline:6.12", "mainline:v6"]
 )
 def test_mistakes_are_misuse(spec: str, cache: Cache) -> None:
     with pytest.raises(Misuse):

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.base.checkout import SCENARIOS
+from harness.commands import load
+from harness.commands.parser import Parser
 from harness.scenario.load import find_scenarios, read_scenario
 from lab.base.errors import CannotJudge, InputErrors, Misuse
 from lab.kernels.build import FIXUPS, Fixup, Toolchain, fixups_for, major_version, recipe
@@ -192,3 +194,32 @@ def test_every_mutant_of_a_control_exists_and_every_mutant_has_a_control_or_scen
 def test_every_mutant_is_for_the_packaged_source() -> None:
     for name, patches in catalogue().items():
         assert mutation(name, Release.parse("6.12.107"), catalogue()) in patches
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        ("run x --kernel debian:6.1", "debian:6.1"),
+        ("run x", "distro"),
+        ("run x --base debian:6.1 --kernel path:/", "path:/, debian:6.1"),
+        ("hunt x", "distro"),
+        ("bisect x --good debian:6.1 --bad debian:6.12", "debian:6.1, debian:6.12"),
+        ("run x --base debian:6.1 --kernel source:6.12", ""),
+        ("bisect x --good v6.1 --bad v6.2 --tree /", ""),
+        ("patch x --base debian:6.12", ""),
+    ],
+)
+def test_a_configuration_for_kernels_that_are_not_built_is_refused(
+    tmp_path: Path, words: str, refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KERNEL", raising=False)
+    config = tmp_path / "own"
+    config.write_text("CONFIG_X86_64=y\nCONFIG_CC_IS_GCC=y\n")
+    command, _, rest = f"{words} --config {config}".partition(" ")
+    parser = Parser()
+    parser.take(load(command))
+    if refused:
+        with pytest.raises(Misuse, match=rf"--config: nothing is built for {refused}\n"):
+            parser.parse(rest.split())
+    else:
+        parser.parse(rest.split())

@@ -14,7 +14,7 @@ import pytest
 from harness.bisect.notebook import STATE
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS
-from lab.kernels import mutants, tree
+from lab.kernels import build, mutants, tree
 from lab.kernels.resolve import resolve
 from tests.vm.kernel_history import History, make_history
 from tests.vm.marks import building
@@ -32,7 +32,7 @@ KILLED_AFTER = 5
 def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     cache = Cache.default()
     kernel = resolve(tree.DEFAULT, cache)
-    made_of = str(tree.facts(kernel)["tree"])
+    made_of = str(build.facts(kernel)["tree"])
     (source,) = {
         path.parent for path in (cache.root / "sources").glob("*/tree-id") if path.read_text().strip() == made_of
     }

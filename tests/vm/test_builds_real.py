@@ -10,7 +10,7 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge
-from lab.kernels import git, mutants, tree
+from lab.kernels import build, git, mutants, tree
 from lab.kernels.kconfig import fragments as own_fragments
 from lab.kernels.kconfig import lost, read_fragments
 from lab.kernels.resolve import resolve
@@ -25,7 +25,7 @@ def test_every_option_survives_and_every_mutant_applies() -> None:
     cache = Cache.default()
     kernel = resolve(tree.DEFAULT, cache)
     assert lost(read_fragments(own_fragments()), kernel.config, kernel.version) == ()
-    facts = tree.facts(kernel)
+    facts = build.facts(kernel)
     (entry,) = {
         path.parent for path in (cache.root / "sources").glob("*/tree-id") if path.read_text().strip() == facts["tree"]
     }
