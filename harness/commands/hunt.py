@@ -11,8 +11,21 @@ from shutil import rmtree
 from harness.base.checkout import results_root
 from harness.base.files import write_atomic, write_json
 from harness.commands.boots import kernel_of, lab_of_host, scenario_of
-from harness.commands.options import ARMS, CONFIG, JOBS, KERNEL, RESULTS, SCENARIO, config_words, number, tell, words_of
+from harness.commands.options import (
+    ARMS,
+    CONFIG,
+    DASK,
+    JOBS,
+    KERNEL,
+    RESULTS,
+    SCENARIO,
+    config_words,
+    number,
+    tell,
+    words_of,
+)
 from harness.commands.parser import Command, flag, option
+from harness.grid.cluster import elsewhere
 from harness.hunt.kept import KeptFind, enough, find_file, odds, read_find, write_find
 from harness.hunt.reduce import REPEATS, Reducer
 from harness.hunt.search import MIXED, STRATEGIES, Find, Limits, Search, Searched, demand_cpus, folder_of, grounds_of
@@ -24,6 +37,7 @@ from harness.scenario.model import Scenario
 from lab.base import host
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.schedule import Schedule
+from lab.session import run_job
 
 _DEFAULT_SEEDS = 100
 _SCHEDULE, _STORY = "schedule.yaml", "story.txt"
@@ -42,6 +56,7 @@ def _hunt(
     go_on: bool,
     replay: str | None,
     kept: str | None,
+    dask: str | None,
     jobs: int,
     results: str | None,
     json: bool,
@@ -59,12 +74,14 @@ def _hunt(
         raise Misuse("hunt needs a scenario, --kept or --replay", remedy="blklab list shows the names")
     root = folder_of(results_root(results), chosen, kernel)
     grounds = _grounds(chosen, kernel, arms, functions, root)
-    at_once = jobs or host.usable_cores()
     for ground in grounds:
         if ground.clean is not None:
             print(f"FOUND  {ground.clean}\n       arm {ground.arm.name} fails without any change of CPU")
             return EXIT_FAIL
-    searched = Search(grounds, strategy, root, at_once, _progress).run(limits)
+    with elsewhere(dask, tell) as cluster:
+        at_once = cluster.lanes.at_once if cluster else jobs or host.usable_cores()
+        make = cluster.boot if cluster else run_job
+        searched = Search(grounds, strategy, root, at_once, _progress, make=make).run(limits)
     words = words_of(kernel=kernel, strategy=strategy, first=first, at=functions)
     command = shlex.join(["blklab", "hunt", *words, *config_words(), ref_of(chosen)])
     stories = [_reported(each, strategy, limits.first, command) for each in searched.finds]
@@ -168,6 +185,7 @@ COMMANDS = {
             flag("--go-on", "do not end at the first find"),
             option("--kept", metavar="NAME|FILE", help="the search of a find (hunts/NAME.yaml), on any kernel"),
             option("--replay", metavar="NAME|FILE", help="boot the schedule of a find once, on its kernel"),
+            DASK,
             JOBS,
             CONFIG,
             RESULTS,
@@ -175,7 +193,18 @@ COMMANDS = {
         ),
         "Exit status: 0 nothing found, 1 found, 125 cannot judge, 128 and above: the lab is broken or misused.",
         alone={
-            "replay": ("scenario", "kept", "seeds", "minutes", "first", "strategy", "arms", "functions", "go_on"),
+            "replay": (
+                "scenario",
+                "kept",
+                "dask",
+                "seeds",
+                "minutes",
+                "first",
+                "strategy",
+                "arms",
+                "functions",
+                "go_on",
+            ),
             "kept": ("scenario", "first", "strategy", "arms", "functions"),
         },
     )

@@ -12,12 +12,13 @@ from shutil import rmtree
 from typing import Any
 
 from harness.hunt.trial import Fault, Ground, Trial, ready
+from harness.run.boots import BootMaker
 from harness.scenario.model import Scenario
 from lab.base.errors import Misuse
 from lab.base.units import Tell
 from lab.kernels.model import Kernel
 from lab.schedule import FEW, STALLS, TURNS, Schedule, drawn
-from lab.session import Lab
+from lab.session import Lab, run_job
 
 MIXED = "mixed"
 STRATEGIES = (MIXED, FEW, STALLS, TURNS)
@@ -108,11 +109,13 @@ class Search:
         root: Path,
         at_once: int,
         progress: Callable[[Searched], None] = lambda _: None,
+        *,
+        make: BootMaker = run_job,
     ) -> None:
         self._grounds, self._strategy = grounds, strategy
         self._folder = root / f"{strategy}-{grounds[0].identity[:12]}-{grounds[-1].identity[:12]}"
         self._folder.mkdir(exist_ok=True)
-        self._at_once, self._progress = at_once, progress
+        self._at_once, self._progress, self._make = at_once, progress, make
         self._abort = threading.Event()
         self._searched = Searched()
 
@@ -155,7 +158,7 @@ class Search:
         rmtree(folder, ignore_errors=True)
         folder.mkdir()
         schedule = schedule_of(ground, self._strategy, seed)
-        trial = ground.boot(schedule, folder, self._abort)
+        trial = ground.boot(schedule, folder, self._abort, self._make)
         if trial.fault is None:
             rmtree(folder)
         return Find(seed, ground, schedule, trial)

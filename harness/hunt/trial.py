@@ -14,13 +14,14 @@ from harness.figures.lines import read_sharing
 from harness.figures.read import figures_of
 from harness.judge.cells import CellResult
 from harness.judge.operands import Evidence, Unavailable, ratio_value
+from harness.run.boots import BootMaker
 from harness.run.plan import guest_job
 from harness.scenario.model import Arm, Hunt, Scenario, Status
 from harness.sharing.window import LineNames
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.record import INVENTORY, BootRecord, Outcome
-from lab.base.units import Tell
+from lab.base.units import Tell, silent
 from lab.guest.steps.device import Write, sysfs
 from lab.guest.steps.setting import Read
 from lab.kernels.model import Kernel
@@ -129,9 +130,11 @@ class Ground:
         """Between changes the turns are those of the topology."""
         return scheduled(self.lab, self.job, replace(schedule, turn=self.job.processors.turn), self.places)
 
-    def boot(self, schedule: Schedule, folder: Path, abort: threading.Event | None = None) -> Trial:
-        """Raises LabBroken for a boot that the host or the emulator ended."""
-        record = run_job(self.lab, self._scheduled(schedule), folder, abort=abort)
+    def boot(
+        self, schedule: Schedule, folder: Path, abort: threading.Event | None = None, make: BootMaker = run_job
+    ) -> Trial:
+        """By ``make``, here or on another host. Raises LabBroken for a boot that the host or the emulator ended."""
+        record = make(self.lab, self._scheduled(schedule), folder, phase_seen=silent, abort=abort)
         course = None
         for name in (SCHEDULE_RESULT.format(load=load) for load in self.scenario.loads):
             if name in record.files:

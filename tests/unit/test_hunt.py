@@ -14,7 +14,7 @@ from harness.base.checkout import HUNTS
 from harness.cli import main
 from harness.hunt.kept import KeptFind, Tried, enough, find_file, read_find, try_find, write_find
 from harness.hunt.reduce import Reduced, fewest
-from harness.hunt.search import MIXED, Find, schedule_of
+from harness.hunt.search import MIXED, Find, Limits, Search, schedule_of
 from harness.hunt.story import Story, stacks, story_of
 from harness.hunt.trial import Fault, Ground, Trial, accesses_of, fault_of
 from harness.limits.entries import load_scenario
@@ -331,10 +331,11 @@ class _Boots:
     arm = SimpleNamespace(name="null-blk")
 
     def __init__(self, faults: dict[int, Fault]) -> None:
-        self.faults, self.seeds = faults, list[int]()
+        self.faults, self.seeds, self.makers = faults, list[int](), set[object]()
 
-    def boot(self, schedule: Schedule, folder: Path, abort: Any = None) -> Trial:
+    def boot(self, schedule: Schedule, folder: Path, abort: Any = None, make: object = None) -> Trial:
         self.seeds.append(schedule.seed)
+        self.makers.add(make)
         return Trial(folder, self.faults.get(schedule.seed), None, str(schedule.seed), {})
 
 
@@ -362,6 +363,13 @@ def test_a_kept_search_ends_at_a_fault_of_its_kind(
     boots.functions = ("f",)
     again = try_find(lab, kernel, kept, kept.planned, tmp_path, at_once=1, tell=lambda _: None)
     assert again.elsewhere
+
+
+def test_a_search_on_a_cluster_makes_its_boots_there(tmp_path: Path) -> None:
+    boots: Any = _Boots({})
+    elsewhere: Any = object()
+    assert Search([boots], STALLS, tmp_path, 2, make=elsewhere).run(Limits(5)).seeds == 5
+    assert boots.makers == {elsewhere}
 
 
 def test_words_of_hunt_that_contradict_each_other(capsys: pytest.CaptureFixture[str]) -> None:
