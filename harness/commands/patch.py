@@ -5,7 +5,7 @@ import io
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -28,7 +28,7 @@ from harness.commands.options import (
     words_of,
 )
 from harness.commands.parser import Command, OneOf, flag, option
-from harness.hunt.kept import finds_in
+from harness.hunt.kept import KeptFind, finds_in
 from harness.judge.visible import unseen_change
 from harness.limits.entries import load_scenario
 from harness.patch.checks import CHECKS, QUIET, Outcome
@@ -328,19 +328,23 @@ def _dry_run(how: _Measuring, spec: str, series: Sequence[Patch]) -> int:
     source = tree.kept_source(spec, cache)
     if source is None and not spec.startswith(("source:", "mutant:")):
         raise _no_source(spec)
-    scenarios = _likely(how, source, series)
+    scenarios, finds = _likely(how, source, series)
     if hidden := unseen_change("\n".join(patch.diff for patch in series), scenarios):
         print(f"{NOT_SEEN}: {hidden}")
     print(f"fetch  {'nothing' if source else f'{spec}, of unknown size and time'}")
     print(f"build  {_builds(source, cache, 1 + len(how.sides(series)))}")
+    for name, kept in finds.items():
+        print(f"hunt   {name}: up to {plural(kept.seeds, 'seed')}, on the base too where the series fails")
     if estimates := how.estimates(scenarios, spec, series):
         return print_dry_run(estimates, how.results)
     print("boots  unknown: no scenario is chosen yet")
     return EXIT_PASS
 
 
-def _likely(how: _Measuring, source: KernelSource | None, series: Sequence[Patch]) -> Sequence[Scenario]:
-    """The scenarios by the text of the source, or where there is none yet by that of the series."""
+def _likely(
+    how: _Measuring, source: KernelSource | None, series: Sequence[Patch]
+) -> tuple[Sequence[Scenario], Mapping[str, KeptFind]]:
+    """Scenarios and kept searches by the text of the source, or where there is none yet by that of the series."""
     change: Sources | PatchText = PatchText(tuple(patch.text for patch in series))
     if source is not None:
         branch = Branch(source, branch_folder(store_of(how.results, FOLDER).root, source))
@@ -351,7 +355,7 @@ def _likely(how: _Measuring, source: KernelSource | None, series: Sequence[Patch
         print("by the text of the series alone: what uses its data and headers is known once the source is here")
     elif not certain:
         print("by the text of the source: what really differs is known once both sides are built")
-    return how.named or scenarios
+    return how.named or scenarios, finds_in([name for name, _ in change.touched().functions])
 
 
 def _builds(source: KernelSource | None, cache: Cache, sides: int) -> str:

@@ -292,7 +292,7 @@ class Study:
 
         for name, kept in finds.items():
             what, effect, after = f"{plural(kept.seeds, 'seed')} of {kept.strategy}", Effect.WORSE, ""
-            self.tell(f"hunt {name}: up to {what} on each side")
+            self.tell(f"hunt {name}: up to {what}")
             try:
                 after = fault(kept, series)
                 if not after or fault(kept, base):

@@ -342,6 +342,8 @@ def test_a_dry_run_of_a_tree_and_of_a_source_that_is_not_here(
     monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("lab.kernels.tree.built", lambda *_: pytest.fail("nothing is built"))
     monkeypatch.setattr("lab.packages.apt.run", lambda *_: pytest.fail("nothing is fetched"))
+    kept = {"lost": SimpleNamespace(seeds=20)}
+    monkeypatch.setattr("harness.commands.patch.finds_in", lambda names: kept if "blk_timeout" in names else {})
     base = git(tree, "rev-parse", "HEAD")
     path = series_of(tmp_path, patched(tree, "block/tags.c", "depth = 0", "depth = 1"))
     words = ["patch", str(path), "--seeds", "1", "--dry-run", "--results", str(tmp_path / "results"), "--base"]
@@ -350,6 +352,7 @@ def test_a_dry_run_of_a_tree_and_of_a_source_that_is_not_here(
     assert progress.startswith("blklab: looking for the scenarios that execute the change\n")
     assert "touches 1 function: blk_timeout\n" in said and "fair-tags: 1 load executes blk_timeout" in said
     assert "fetch  nothing\nbuild  2 kernels, unless they are in the cache: unknown, unknown\n" in said
+    assert "unknown, unknown\nhunt   lost: up to 20 seeds, on the base too where the series fails\n" in said
     boots = len(load_scenario("fair-tags").arms)
     assert f"2 cells (scenario x kernel), {2 * boots} boots, at most " in said
     assert main([*words, "source:6.12"]) == EXIT_PASS
