@@ -267,7 +267,8 @@ class Builder:
         if done >= self._expected + _LONG and self._has_begun():
             said = run(self._argv("-n", *self._targets), env=self._environment(), accept=range(256), hint=_REMEDY)
             self._expected = done + len(_COMPILES.findall(said.stdout))
-        of = f" of {self._expected:,}" if self._expected else ""
+        # What make generates meanwhile may bring more than it told of.
+        of = f" of {self._expected:,}" if self._expected > done else ""
         return f"compiled {done:,}{of} objects{time_left(done, self._expected, seconds)}"
 
     def _has_begun(self) -> bool:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from lab.base.cache import Cache
 from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
 from lab.base.host import Need
 from lab.kernels import build, mutants, tree
+from lab.kernels.model import Release
 from lab.kernels.resolve import resolve
 from tests.unit.kernel_samples import Repository, install_kernel, needs_apt, needs_depmod
 from tests.unit.tree_samples import commit, fake_tools, write_fragments, write_source
@@ -91,6 +94,17 @@ def test_mutants_of_a_tree_of_ones_own(cache: Cache, tmp_path: Path, monkeypatch
     assert tree.base_spec() == f"tree:{source}@HEAD"
     with pytest.raises(CannotJudge, match=r"no-fair-tags\.patch does not apply"):
         resolve("mutant:no-fair-tags", cache)
+
+
+def test_a_build_of_more_objects_than_make_told_of_names_no_total(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how: Any = SimpleNamespace(release=Release.parse("6.12"))
+    builder = build.Builder(tmp_path, tmp_path, tmp_path / "log", how, print)
+    builder._expected = 252
+    for done, said in ((189, "compiled 189 of 252 objects, about 3 s left"), (326, "compiled 326 objects")):
+        monkeypatch.setattr(builder, "_compiled", lambda _, done=done: done)
+        assert builder._line(0.0, 9.0) == said
 
 
 @needs_depmod
