@@ -149,6 +149,23 @@ def test_a_function_that_contains_the_mutant_is_marked_in_a_busy_load(
     assert fate(trial) == ("detected" if expected else "equivalent")
 
 
+def test_what_nothing_detects_is_tracked_in_the_cheapest_busy_arm(tmp_path: Path) -> None:
+    arms = [replace(arm, seconds={"alone": 1, "none": 2, "red": 3}[arm.cell.arm]) for arm in arms_of(tmp_path, "one")]
+    busy = [
+        replace(arm, cell=replace(arm.cell, figures={**arm.cell.figures, ("together", GUEST, IDLE): 0.0}))
+        if arm.cell.arm == "red"
+        else arm
+        for arm in arms
+    ]
+    executed = {NONE: {"f": 100.0}, 2: {"f": 120.0}}
+    for chosen, booted, expected in ((busy, ["alone", "red"], "detected"), (arms, ["alone"], "equivalent")):
+        bench = bench_of(tmp_path / expected, executed=executed, containing=lambda _, names: {*names})
+        campaign = MutantCampaign(tmp_path / expected, NUMBERS, tuple(chosen), 1)
+        (campaign.root / "trials").mkdir(parents=True)
+        assert (fate(campaign.measure(bench, 2)), bench.booted) == (expected, booted)
+        assert not campaign.lacks(2)
+
+
 def test_an_arm_that_differs_is_judged_with_those_that_its_claims_compare(tmp_path: Path) -> None:
     arms = [arm for arm in arms_of(tmp_path, "one") if arm.cell.arm != "alone"]
     bench = bench_of(tmp_path / "work", {(2, "none"): 50.0})

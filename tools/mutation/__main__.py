@@ -32,8 +32,9 @@ cheapest first, one seed. An arm whose results differ is measured with the arms 
 - **compare**: `blklab compare` marks a figure, as one that moves further than between any two boots of a null pair
   ([thresholds.md](thresholds.md))
 - **claim**: a claim of a scenario fails
-- **track**: `blklab track` marks a figure: one of these, one of the guest, or, in the first load of the arm that keeps
-  the CPU busy, the instructions for each I/O of a function that contains the mutant
+- **track**: `blklab track` marks a figure: one of these, one of the guest, or, in the first load of an arm that keeps
+  the CPU busy, the instructions for each I/O of a function that contains the mutant. What nothing detects is tried
+  in the cheapest arm with such a load, too
 - **survived**: results differ, and none of the three detects it
 - **died**: a boot ends in an oops, a hang, an error of fio or a warning of the kernel; no detection of any kind
 - **equivalent**: all results are the same bytes as without a mutant
@@ -49,7 +50,7 @@ Fate = Literal["detected", "survived", "died", "equivalent"]
 def fate(trial: Trial) -> Fate:
     if trial.died:
         return "died"
-    if trial.marked or trial.claim or trial.tracked:
+    if trial.detected:
         return "detected"
     return "survived" if trial.differs else "equivalent"
 

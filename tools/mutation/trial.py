@@ -90,6 +90,10 @@ class Trial:
     seconds: float = 0
 
     @property
+    def detected(self) -> bool:
+        return bool(self.marked or self.claim or self.tracked)
+
+    @property
     def ended(self) -> bool:
         """Whether further arms would change nothing."""
         return bool(self.died or (self.claim and self.marked))
@@ -171,22 +175,35 @@ def ended_badly(cells: Iterable[CellResult]) -> str:
 
 def try_mutant(bench: MutantBench, number: int, begun: Trial, arms: Sequence[ReferenceArm], most: int) -> Trial:
     """Boot at most ``most`` arms that execute the mutant, cheapest first; one that differs, with those that its claims
-    compare. Arms of ``begun`` are not booted again.
+    compare. One that nothing detects there is tracked in the cheapest arm that keeps the CPU busy, too. Arms of
+    ``begun`` are not booted again.
     """
     started, trial = time.monotonic(), begun
     references = {arm.name: arm for arm in arms}
+
+    def limit(arm: ReferenceArm) -> float:
+        return max(_LEAST_SECONDS, _SLOWER * arm.seconds)
+
     for arm in cheapest_arms(number, arms)[:most]:
         if arm.name in trial.arms or trial.ended:
             continue
         fellows = [other for other in arms if other.scenario.name == arm.scenario.name]
-        limits = {other.cell.arm: max(_LEAST_SECONDS, _SLOWER * other.seconds) for other in fellows}
+        limits = {other.cell.arm: limit(other) for other in fellows}
         for group in dict.fromkeys((frozenset({arm.cell.arm}), companions(arm, fellows))):
             run = bench.run(arm.scenario, sorted(group), number, limits)
             trial = _extend_trial(trial, run, references)
             if not trial.died and group == {arm.cell.arm}:
-                trial = replace(trial, tracked=(*trial.tracked, *_tracked_figures(bench, arm, run, number)))
+                tracked = _tracked_figures(bench, arm, run, number, _FURTHER)
+                trial = replace(trial, tracked=(*trial.tracked, *tracked))
             if trial.died or arm.name not in trial.differs:
                 break
+    busy = _busy_arm(number, arms, most)
+    if busy and busy.name not in trial.arms and not (trial.detected or trial.died):
+        run = bench.run(busy.scenario, [busy.cell.arm], number, {busy.cell.arm: limit(busy)})
+        died = ended_badly(results_of(run.folder))
+        trial = replace(trial, arms={**trial.arms, busy.name: busy.compared}, died=died)
+        if not died:
+            trial = replace(trial, tracked=tuple(_tracked_figures(bench, busy, run, number, METRICS)))
     return replace(trial, seconds=begun.seconds + time.monotonic() - started)
 
 
@@ -219,9 +236,16 @@ def _marked_figures(
             yield MarkedFigure(".".join((scenario, *change.figure)), change.before.median, change.after.median)
 
 
-def _tracked_figures(bench: MutantBench, arm: ReferenceArm, run: Run, number: int) -> Iterator[MarkedFigure]:
+_FURTHER = tuple(name for name in METRICS if name not in OF_ROLES)
+"""What ``blklab track`` compares and ``blklab compare`` does not."""
+
+
+def _tracked_figures(
+    bench: MutantBench, arm: ReferenceArm, run: Run, number: int, metrics: Sequence[str]
+) -> Iterator[MarkedFigure]:
+    """Those of ``metrics`` that are marked, and of functions that contain the mutant what they execute."""
     after = [cell for cell in results_of(run.folder) if cell.arm == arm.cell.arm]
-    yield from _marked_figures(arm.scenario.name, [arm.cell], after, [name for name in METRICS if name not in OF_ROLES])
+    yield from _marked_figures(arm.scenario.name, [arm.cell], after, metrics)
     cell = busy_cell([arm.cell])
     counts = bench.profiled(arm.run, cell, NONE) if cell else {}
     names = sorted(bench.containing(number, counts))
@@ -244,6 +268,13 @@ def cheapest_arms(number: int, arms: Sequence[ReferenceArm]) -> list[ReferenceAr
             ranks[arm.scenario.name] = ranks.get(arm.scenario.name, -1) + 1
             ranked.append((ranks[arm.scenario.name], arm))
     return [arm for _, arm in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def _busy_arm(number: int, arms: Sequence[ReferenceArm], most: int) -> ReferenceArm | None:
+    """The cheapest arm with a load that keeps the CPU busy; None where one of the ``most`` cheapest is such an arm."""
+    chosen = cheapest_arms(number, arms)
+    first = next((place for place, arm in enumerate(chosen) if busy_cell([arm.cell])), -1)
+    return chosen[first] if first >= most else None
 
 
 def companions(arm: ReferenceArm, fellows: Sequence[ReferenceArm]) -> frozenset[str]:
@@ -301,6 +332,8 @@ class MutantCampaign:
         """Whether the mutant was not tried, or not in all arms that it is to be tried in."""
         trial = self.trial(number)
         chosen = cheapest_arms(number, self.arms)[: self.most]
+        if trial and not trial.detected and (busy := _busy_arm(number, self.arms, self.most)):
+            chosen.append(busy)
         return trial is None or not (trial.ended or all(arm.name in trial.arms for arm in chosen))
 
     def measure(self, bench: MutantBench, number: int) -> Trial:
