@@ -33,7 +33,7 @@ ENDINGS: Mapping[Outcome, tuple[Status, str]] = {
     Outcome.LOST: (Status.ERROR, "the lab lost the guest"),
 }
 """What each way in which a boot can end means, and the start of the reason shown."""
-WARNED = Status.ERROR, "the kernel complained inside the measured window"
+WARNED = Status.ERROR, "the kernel complained after it was ready"
 LAB_BROKE = frozenset({Outcome.GARBLED, Outcome.LOST})
 
 

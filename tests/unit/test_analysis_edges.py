@@ -156,7 +156,7 @@ def test_warnings_of_the_kernel_are_quoted_up_to_three(warnings: int, shown: str
     result = result_of_boot(arm, 1, record, [], release="6.1")
     assert (result.status, result.reasons) == (
         Status.ERROR,
-        (f"the kernel complained inside the measured window: {shown}",),
+        (f"the kernel complained after it was ready: {shown}",),
     )
     hung = result_of_boot(arm, 1, replace(record, outcome=Outcome.HANG, detail=""), [], release="6.1")
     assert hung.reasons == ("the kernel hung after it was ready",)
