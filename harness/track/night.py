@@ -14,7 +14,7 @@ from harness.bisect.finding import warnings_of
 from harness.bisect.repository import Repository
 from harness.patch.choice import modules_of
 from harness.report.format import plural
-from harness.scenario.model import Scenario
+from harness.scenario.model import Scenario, Status
 from harness.track.choice import Reach, due
 from harness.track.moves import BUILDS, Seen, costs, differs, moves, trend_of
 from harness.track.runs import CommitRuns
@@ -39,6 +39,13 @@ class Work:
     calm: Sequence[str] = ()
     notes: Sequence[str] = ()
     hunted: Sequence[str] = ()
+
+    @property
+    def lacking(self) -> Mapping[str, str]:
+        """The scenarios of which the kernel or the host can run no arm, with what is missing."""
+        cells = {name: each.cells for name, each in self.seen.items()}
+        skipped = (name for name, own in cells.items() if own and all(cell.status is Status.SKIP for cell in own))
+        return {name: f"{name} is not measured: {cells[name][0].reasons[0]}" for name in skipped}
 
 
 @dataclass
@@ -75,8 +82,8 @@ class Nights:
             ended=now(),
             commits=len(self._suspects(night)),
             calm=tuple(work.calm),
-            notes=tuple(work.notes),
-            status={name: str(each.verdict.status) for name, each in work.seen.items()},
+            notes=(*work.notes, *work.lacking.values()),
+            status={name: str(each.verdict.status) for name, each in work.seen.items() if name not in work.lacking},
         )
         self._close(done, work)
         return done

@@ -109,6 +109,18 @@ def test_a_night_is_told_in_a_few_lines(tracked: MadeUpTracker) -> None:
     assert lines[1].startswith("  1 commit, 3 scenarios measured, 1 build, ") or "builds" in lines[1]
 
 
+def test_a_scenario_that_the_kernel_cannot_run_is_not_called_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History(tmp_path / "linux")
+    made = made_up(tmp_path, history, EFFECTS)
+    made.bench.lacks = {"beta": "6.12.7 has no module xfs"}
+    patched_lab(monkeypatch, made)
+    night = made.tracker().night(history.git("rev-parse", "HEAD"))
+    _, took, *rest = night_lines(made.tracker().folder.track, night)
+    assert "2 scenarios measured" in took and rest == ["  beta is not measured: 6.12.7 has no module xfs"]
+
+
 def test_a_chart_has_a_line_for_each_figure_and_a_mark_for_each_alarm() -> None:
     drawn = multiples("alpha", ["a" * 12, "b" * 12, "c" * 12], {"iops": [1.0, None, 0.5]}, {2: "worse: c"})
     assert drawn.count('<circle class="dot"') == 2

@@ -99,7 +99,10 @@ class History:
 
 @dataclass
 class MadeUpBench:
-    """Builds and measures commits of ``history`` by their ``effects``; ``dies`` raises after so many runs."""
+    """Builds and measures commits of ``history`` by their ``effects``; ``dies`` raises after so many runs.
+
+    ``lacks``: what the kernel lacks for a scenario.
+    """
 
     history: History
     store: Store
@@ -108,6 +111,7 @@ class MadeUpBench:
     built_commits: list[str] = field(default_factory=list)
     profiled: list[tuple[str, str]] = field(default_factory=list)
     dies: int = -1
+    lacks: Mapping[str, str] = field(default_factory=dict)
     turns: Any = field(default_factory=lambda: SimpleNamespace(lanes=SimpleNamespace(at_once=2)))
     cluster: Any = None
     lab: Any = field(default_factory=lambda: SimpleNamespace(cache=None))
@@ -143,7 +147,8 @@ class MadeUpBench:
         lines, revision = self._kernels[digest]
         self.made[revision, name] += 1
         model, word = request.scenario, name.partition(".")[2]
-        cells = planned([(arm, seed, ()) for seed in (1, 2) for arm in model.arms])
+        why = (self.lacks[name],) if name in self.lacks else ()
+        cells = planned([(arm, seed, why) for seed in (1, 2) for arm in model.arms])
         kernel = KernelFacts.of(request.kernel)
         run = self.store.new_run(model, replace(facts(model, cells), kernel=kernel))
         effect = self._effect(lines, name.partition(".")[0])
