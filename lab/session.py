@@ -93,7 +93,7 @@ class Job:
     nanoseconds. ``labels`` go into the fingerprint and nowhere else. ``inject`` names a fault of
     ``lab.guest.steps.device.FAULTS`` in the middle of the first load. ``trace`` are ftrace events to record during each
     load; the figures of a traced boot are not valid. ``cgroups`` are those of roles. ``before`` are steps before the
-    first load, ``after`` those behind the last one.
+    first load, ``after`` those behind the last one. ``single`` is that of ``VirtualClock``.
     """
 
     queue: Mapping[str, str]
@@ -106,6 +106,7 @@ class Job:
     cgroups: tuple[Cgroup, ...] = ()
     before: tuple[Step, ...] = ()
     after: tuple[Step, ...] = ()
+    single: bool = False
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     """
     work, words = guest_steps(topology, job), topology.kernel_words
     own_devices = hardware(topology) if topology.emulated else None
-    clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock()
+    clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock(single=job.single)
     modules = [step.name for step in work if isinstance(step, Module)]
     base = image.base_image(lab.cache, kernel, guest_payload(lab, topology), modules, _programs(lab.cache, work))
     loads = sum(load.time + load.patience for load in job.loads)
@@ -428,11 +429,10 @@ def boot_inputs(lab: Lab, prepared: PreparedJob) -> kit.Inputs:
 
 
 def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
-    kernel = prepared.kernel
     spec = MachineSpec(
         program=lab.qemu.path,
         version=lab.qemu.version,
-        kernel=kernel.vmlinux or kernel.image,
+        kernel=prepared.kernel.vmlinux or prepared.kernel.image,
         initrd=prepared.base,
         job=kit.JOB,
         firmware=lab.qemu.firmware,
@@ -443,7 +443,7 @@ def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
     own, processors = prepared.hardware, prepared.processors
     if own is None:
         nodes = memory_words(prepared.memory, processors.nodes, processors.of_node)
-        return replace(spec, cpus=processors.cpus, hardware=tuple(nodes))
+        return replace(spec, cpus=processors.cpus, clock=prepared.clock, hardware=tuple(nodes))
     # Only a full firmware sets up bridges and root buses; steady.so serves the virtual clock alone.
     append = (*_WALL_WORDS, *prepared.words)
     plain = replace(spec, clock=prepared.clock, firmware=None, preload=None, append=append)

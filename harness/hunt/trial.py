@@ -16,7 +16,7 @@ from harness.judge.cells import CellResult
 from harness.judge.operands import Evidence, Unavailable, ratio_value
 from harness.run.boots import BootMaker
 from harness.run.plan import guest_job
-from harness.scenario.model import Arm, Hunt, Scenario, Status
+from harness.scenario.model import INSTRUCTION, Arm, Hunt, Scenario, Status
 from harness.sharing.window import LineNames
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken, Misuse
@@ -28,7 +28,7 @@ from lab.kernels.model import Kernel
 from lab.observers import counted, functions_file, scheduled
 from lab.realise.inventory import read_inventory
 from lab.schedule import SCHEDULE_RESULT, Course, Schedule, read_course
-from lab.session import Lab, PreparedJob, prepare_job, run_job, unmet
+from lab.session import Job, Lab, PreparedJob, prepare_job, run_job, unmet
 from lab.symbols import LINES_FILE, Symbols, source_name, symbols_of
 
 PLACE = "p"
@@ -153,11 +153,7 @@ def ready(
     scenario, arm = cell
     if reasons := unmet(lab, kernel, arm.topology, arm.queue):
         raise CannotJudge(f"arm {arm.name}: {'; '.join(reasons)}", remedy="choose another kernel or --arm")
-    hunt = scenario.hunt or Hunt()
-    job = guest_job(scenario, arm, _SEED)
-    idle = tuple(Read(f"{_IDLE}{lun}", f"{sysfs(lun)}/inflight") for lun in arm.topology.luns)
-    patience = Write(_TIMEOUT, str(max(1, hunt.stuck // _SECOND)))
-    prepared = prepare_job(lab, kernel, arm.topology, replace(job, before=(*job.before, patience), after=idle))
+    prepared = prepare_job(lab, kernel, arm.topology, job_of(scenario, arm))
     tell(f"{arm.name}: a boot that counts what CPUs share")
     (folder / "shared").mkdir()
     record = run_job(lab, counted(lab, prepared, tell), folder / "shared")
@@ -167,7 +163,7 @@ def ready(
     if strange := {*functions} - {*_known(functions, symbols)}:
         raise Misuse(f"{kernel.release} has no function {', '.join(sorted(strange))}", remedy="see its /proc/kallsyms")
     accesses = tuple(accesses_of(record, scenario, symbols))
-    named = tuple(functions) or _known(hunt.at, symbols) or _moving(accesses, symbols)
+    named = tuple(functions) or _known((scenario.hunt or Hunt()).at, symbols) or _moving(accesses, symbols)
     ground = Ground(lab, scenario, arm, prepared, symbols, named, accesses=accesses)
     tell(f"{arm.name}: a boot without changes, places in {len(named)} functions")
     (folder / "plain").mkdir()
@@ -175,6 +171,14 @@ def ready(
     if plain.course is not None and not plain.course.hits:
         raise CannotJudge(f"arm {arm.name} executes none of {', '.join(named)}", remedy="name others with --at")
     return replace(ground, course=plain.course or Course(), clean=plain.fault)
+
+
+def job_of(scenario: Scenario, arm: Arm) -> Job:
+    """The job of the arm, with what a hunt looks at."""
+    hunt, job = scenario.hunt or Hunt(), guest_job(scenario, arm, _SEED)
+    idle = tuple(Read(f"{_IDLE}{lun}", f"{sysfs(lun)}/inflight") for lun in arm.topology.luns)
+    patience = Write(_TIMEOUT, str(max(1, hunt.stuck // _SECOND)))
+    return replace(job, before=(*job.before, patience), after=idle, single=hunt.step == INSTRUCTION)
 
 
 def _known(functions: Collection[str], symbols: Symbols) -> tuple[str, ...]:

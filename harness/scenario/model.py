@@ -371,15 +371,19 @@ class Selftest:
     bottleneck: Mapping[str, str] = field(default_factory=dict)
 
 
+INSTRUCTION = "instruction"
+
+
 @dataclass(frozen=True)
 class Hunt:
     """Where blklab hunt changes between CPUs: ``at`` are functions, none for those that move cache lines.
 
-    A task that sleeps uninterruptibly for ``stuck`` ns hangs.
+    A task that sleeps uninterruptibly for ``stuck`` ns hangs. ``step``: a CPU stops behind a block or an ``INSTRUCTION``.
     """
 
     at: tuple[str, ...] = ()
     stuck: int = 10 * 10**9
+    step: str = "block"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from harness.scenario.model import Hunt, Requirements, Source, Status, Unseen
+from harness.scenario.model import INSTRUCTION, Hunt, Requirements, Source, Status, Unseen
 from harness.scenario.ratio import BASELINE, BOUND, BOUND_PATTERN
 from harness.scenario.timing import Clock
 from lab.guest.steps.device import FAULTS, LOSE_DISK
@@ -385,6 +385,13 @@ _HUNT = Record(
             "a task that sleeps uninterruptibly for so long hangs",
             "10s",
             default=10 * SECOND,
+        ),
+        Field(
+            "step",
+            Choice(("block", INSTRUCTION)),
+            "behind what a CPU stops: a block (up to the next jump), or one instruction, which is slower",
+            INSTRUCTION,
+            default="block",
         ),
     ),
     make=Hunt,

@@ -15,9 +15,13 @@ from lab.base.errors import Misuse
 
 @dataclass(frozen=True)
 class VirtualClock:
-    """Guest time counts guest instructions: one instruction is ``1 << shift`` ns."""
+    """Guest time counts guest instructions: one instruction is ``1 << shift`` ns.
+
+    ``single``: QEMU translates one instruction at a time, so that CPUs can change behind each of them (since 8.1).
+    """
 
     shift: int = 0
+    single: bool = False
 
     name: ClassVar[str] = "virtual"
     cannot_see: ClassVar[str] = (
@@ -44,7 +48,8 @@ class VirtualClock:
         """Of QEMU's command line."""
         # sleep=off: idle guest time is skipped, not waited for. clock=vm: the RTC follows instructions as well, from a
         # fixed date.
-        icount = ("-accel", "tcg", "-icount", f"shift={self.shift},sleep=off")
+        tcg = "tcg,one-insn-per-tb=on" if self.single else "tcg"
+        icount = ("-accel", tcg, "-icount", f"shift={self.shift},sleep=off")
         return (*icount, "-rtc", "base=2024-01-01T00:00:00,clock=vm")
 
     def kernel_words(self, cpus: int) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from harness.hunt.kept import KeptFind, Tried, enough, find_file, read_find, try
 from harness.hunt.reduce import Reduced, fewest
 from harness.hunt.search import MIXED, Find, Limits, Search, schedule_of
 from harness.hunt.story import Story, stacks, story_of
-from harness.hunt.trial import Fault, Ground, Trial, accesses_of, fault_of
+from harness.hunt.trial import Fault, Ground, Trial, accesses_of, fault_of, job_of
 from harness.limits.entries import load_scenario
 from harness.scenario.load import ref_of
 from lab.base.errors import CannotJudge, InputErrors, LabBroken, Misuse
@@ -127,6 +127,11 @@ def test_what_is_wrong_with_a_boot(record: BootRecord, kind: str) -> None:
     scenario = load_scenario("hunt/planted-list")
     fault = fault_of(record, scenario, scenario.arms["null-blk"])
     assert (fault.kind if fault else "") == kind
+
+
+def test_a_scenario_chooses_behind_what_a_cpu_stops() -> None:
+    scenarios = [load_scenario(f"hunt/{name}") for name in ("planted-list", "sbitmap-cleared")]
+    assert [job_of(each, each.arms["null-blk"]).single for each in scenarios] == [False, True]
 
 
 def test_a_boot_that_the_host_ended_is_no_find() -> None:

@@ -213,6 +213,11 @@ def test_the_virtual_clock_with_own_parameters_last_so_that_they_win() -> None:
     assert command_line(replace(SPEC, append=("loglevel=7",))).endswith(" loglevel=7")
 
 
+def test_one_instruction_at_a_time_differs_in_the_accelerator_alone() -> None:
+    single = machine_argv(replace(SPEC, clock=VirtualClock(single=True)))
+    assert single == words(VIRTUAL.replace("-accel tcg", "-accel tcg,one-insn-per-tb=on"))
+
+
 def test_wall_clock_with_kvm() -> None:
     spec = replace(
         SPEC,
