@@ -6,8 +6,8 @@ executes up to ``length`` instructions, then it goes on; ``passes`` times.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -64,6 +64,11 @@ class Course:
     order: str = ""
     changes: int = 0
     places: Mapping[tuple[int, int], int] = field(default_factory=dict, repr=False)
+
+    def among(self, addresses: Collection[int]) -> "Course":
+        """With places at these ``addresses`` alone, unless there are none."""
+        left = {place: count for place, count in self.places.items() if place[1] in addresses}
+        return replace(self, places=left or self.places)
 
 
 def read_course(text: str) -> Course:

@@ -27,6 +27,7 @@ from lab.guest.steps.setting import Read
 from lab.kernels.model import Kernel
 from lab.observers import counted, functions_file, scheduled
 from lab.realise.inventory import read_inventory
+from lab.qemu.argv import VirtualClock
 from lab.schedule import SCHEDULE_RESULT, Course, Schedule, read_course
 from lab.session import Job, Lab, PreparedJob, prepare_job, run_job, unmet
 from lab.symbols import LINES_FILE, Symbols, source_name, symbols_of
@@ -170,7 +171,10 @@ def ready(
     plain = ground.boot(Schedule(), folder / "plain")
     if plain.course is not None and not plain.course.hits:
         raise CannotJudge(f"arm {arm.name} executes none of {', '.join(named)}", remedy="name others with --at")
-    return replace(ground, course=plain.course or Course(), clean=plain.fault)
+    course = plain.course or Course()
+    if prepared.clock == VirtualClock(single=True):
+        course = course.among({access.address for access in accesses})
+    return replace(ground, course=course, clean=plain.fault)
 
 
 def job_of(scenario: Scenario, arm: Arm) -> Job:

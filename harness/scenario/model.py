@@ -378,7 +378,7 @@ INSTRUCTION = "instruction"
 class Hunt:
     """Where blklab hunt changes between CPUs: ``at`` are functions, none for those that move cache lines.
 
-    A task that sleeps uninterruptibly for ``stuck`` ns hangs. ``step``: a CPU stops behind a block or an ``INSTRUCTION``.
+    A task that sleeps uninterruptibly for ``stuck`` ns hangs. A CPU stops behind a ``step``.
     """
 
     at: tuple[str, ...] = ()

@@ -76,6 +76,12 @@ def test_what_a_boot_did_with_a_schedule(tmp_path: Path) -> None:
     ]
 
 
+def test_changes_are_behind_instructions_that_use_what_cpus_share() -> None:
+    course = Course(9, "ab12", 0, PLACES)
+    assert course.among({0x140, 0x200}).places == {(0, 0x140): 400, (2, 0x200): 30}
+    assert course.among({0x999}) == course
+
+
 @pytest.mark.parametrize("needed", [(17,), (3, 251), (0, 149, 299)], ids=str)
 def test_the_fewest_changes_are_those_that_are_needed(needed: tuple[int, ...]) -> None:
     """At most 2 d log2(n) + 2 d + 2 boots (Junker 2004), here 20 d + 2 of 300 changes."""
