@@ -26,8 +26,8 @@ from lab.guest.steps.device import Write, sysfs
 from lab.guest.steps.setting import Read
 from lab.kernels.model import Kernel
 from lab.observers import counted, functions_file, scheduled
-from lab.realise.inventory import read_inventory
 from lab.qemu.argv import VirtualClock
+from lab.realise.inventory import read_inventory
 from lab.schedule import SCHEDULE_RESULT, Course, Schedule, read_course
 from lab.session import Job, Lab, PreparedJob, prepare_job, run_job, unmet
 from lab.symbols import LINES_FILE, Symbols, source_name, symbols_of
