@@ -26,7 +26,6 @@ from lab.guest.steps.device import Write, sysfs
 from lab.guest.steps.setting import Read
 from lab.kernels.model import Kernel
 from lab.observers import counted, functions_file, scheduled
-from lab.qemu.argv import VirtualClock
 from lab.realise.inventory import read_inventory
 from lab.schedule import SCHEDULE_RESULT, Course, Schedule, read_course
 from lab.session import Job, Lab, PreparedJob, prepare_job, run_job, unmet
@@ -172,7 +171,7 @@ def ready(
     if plain.course is not None and not plain.course.hits:
         raise CannotJudge(f"arm {arm.name} executes none of {', '.join(named)}", remedy="name others with --at")
     course = plain.course or Course()
-    if prepared.clock == VirtualClock(single=True):
+    if (scenario.hunt or Hunt()).step == INSTRUCTION:
         course = course.among({access.address for access in accesses})
     return replace(ground, course=course, clean=plain.fault)
 
