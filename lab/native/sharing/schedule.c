@@ -16,7 +16,7 @@
  * A change: the CPU executes the block and stops. Each other CPU that has something to do executes up to LENGTH
  * instructions, then the CPU goes on; with more PASSES it executes one block, and the others execute again. Without a
  * change a CPU executes until it halts, pauses (waiting for a lock) or its turn ends. Where QEMU ends it earlier, for a
- * timer, the others execute one block each.
+ * timer, the others execute one block each; so does a CPU that stands.
  *
  * Each change is written to the file schedule.log at once, for guests that never come to the end of the window:
  *   change CPU ADDRESS NTH LENGTH PASSES EXECUTED    instructions of all CPUs so far
@@ -61,7 +61,7 @@ struct translated {
 
 /* A CPU that stands at a change. */
 static struct {
-	uint64_t passes, length;
+	uint64_t passes, length, began;
 } standing[MOST_CPUS];
 
 static struct place *buckets[BUCKETS];
@@ -70,6 +70,7 @@ static const void *clock_handle;
 static FILE *log_file;
 static uint64_t state, permille, base_turn, turn, turn_began, executed, hits, order, changes;
 static bool active, random_turns, yielded;
+static bool cut; /* QEMU ended the turn of another CPU since one stood */
 static unsigned int standing_count, shown, aside;
 static struct cpu *last; /* whose turn it is */
 
@@ -142,6 +143,8 @@ static void make_change(const struct cpu *cpu, const struct place *place, uint64
 {
 	standing[cpu->number].passes = passes;
 	standing[cpu->number].length = length;
+	standing[cpu->number].began = executed;
+	cut = false;
 	standing_count++;
 	changes++;
 	shown = 0;
@@ -156,12 +159,18 @@ static void go_on(struct cpu *cpu, const struct translated *now)
 {
 	bool other_cpu = cpu != last;
 
-	if (other_cpu)
+	if (other_cpu) {
+		cut |= last && !standing[last->number].passes && !yielded;
 		begin_turn(cpu);
+	}
 	yielded = now->yields;
 	/* At once where no other CPU has anything to do. */
 	if (standing[cpu->number].passes) {
-		if (--standing[cpu->number].passes) {
+		if (cut && executed - standing[cpu->number].began < standing[cpu->number].length) {
+			cut = false;
+			end_turn();
+		} else if (--standing[cpu->number].passes) {
+			standing[cpu->number].began = executed;
 			end_turn();
 		} else {
 			standing_count--;
