@@ -386,13 +386,7 @@ _HUNT = Record(
             "10s",
             default=10 * SECOND,
         ),
-        Field(
-            "step",
-            Choice(("block", INSTRUCTION)),
-            "behind what a CPU stops: a block (up to the next jump), or one instruction, which is slower",
-            INSTRUCTION,
-            default="block",
-        ),
+        Field("step", Choice(("block", INSTRUCTION)), "behind what a CPU stops", INSTRUCTION, default="block"),
     ),
     make=Hunt,
 )

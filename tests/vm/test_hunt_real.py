@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Schedules in guests: one seed repeats to the byte, warm and cold; planted races are found and reduced."""
+"""Schedules in guests: one seed repeats to the byte, warm and cold; races are found and reduced."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +14,7 @@ from harness.hunt.trial import Ground, ready
 from harness.limits.entries import load_scenario
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
-from lab.schedule import FEW, STALLS, TURNS, drawn, read_log
+from lab.schedule import FEW, STALLS, TURNS, Change, Schedule, drawn, read_log
 from lab.session import Lab
 from tests.vm.marks import building
 
@@ -61,14 +61,50 @@ def test_one_seed_repeats_warm_and_cold_and_another_one_differs(ground: Ground, 
         assert warm.course.changes > 0
 
 
+@pytest.mark.network
+@pytest.mark.slow
+def test_a_cpu_stands_for_its_length_though_timers_end_the_turns_of_others(ground: Ground, tmp_path: Path) -> None:
+    """CPU 2 reads all the time, and a timer ends each read after 1 us."""
+    place, count = max((item for item in ground.course.places.items() if not item[0][0]), key=lambda item: item[1])
+    length = 50_000
+    ground.boot(Schedule((Change(*place, 1 + count // 2, length),)), tmp_path)
+    (made,) = read_log(tmp_path)
+    assert made.back
+    assert length <= made.back.executed - made.executed < 2 * length
+
+
+@pytest.mark.network
+@pytest.mark.slow
+def test_single_instructions_repeat_warm_and_cold(machine: tuple[Lab, Kernel], tmp_path: Path) -> None:
+    """A change behind an instruction that no jump follows: the CPU goes on with the next one."""
+    (tmp_path / "ready").mkdir()
+    ground = _ground(*machine, "hunt/sbitmap-cleared", tmp_path / "ready")
+    assert ground.clean is None
+    (cpu, address), *_ = sorted(ground.course.places)
+    trials = []
+    for number in range(2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        own = replace(ground, lab=replace(ground.lab, cold=number == 1))
+        trials.append(own.boot(Schedule((Change(cpu, address, 1, 1000),)), folder))
+    warm, cold = trials
+    assert warm.digest == cold.digest
+    assert warm.course == cold.course
+    assert [*read_log(warm.folder)] == [*read_log(cold.folder)]
+    (made,) = read_log(warm.folder)
+    assert made.back
+    assert 0 < made.back.address - address <= 15
+
+
 @pytest.mark.parametrize(
     ("mutant", "scenario", "changes"),
     [
         pytest.param("race-sleep", "hunt/planted-sleep", 1, marks=[*building(), UNFOUND]),
         pytest.param("race-list", "hunt/planted-list", 1, marks=building()),
+        pytest.param("sbitmap-unlocked", "hunt/sbitmap-cleared", 1, marks=building()),
     ],
 )
-def test_a_planted_race_is_found_and_reduced_to_its_changes(
+def test_a_race_is_found_and_reduced_to_its_changes(
     lab: Lab, tmp_path: Path, mutant: str, scenario: str, changes: int
 ) -> None:
     """The scenario says how many changes of CPU the race needs."""

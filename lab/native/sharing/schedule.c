@@ -35,7 +35,7 @@
 
 #define PLACE	'p'
 #define BUCKETS (1u << 14)
-#define MOST_SHOWN 64 /* lines of one change */
+#define MOST_SHOWN 64 /* lines of one change, apart from the last */
 #define MOST_ASIDE (4 * MOST_CPUS) /* blocks of others in a row: the CPU has halted in an unknown way */
 
 EXPORT int qemu_plugin_version = PLUGIN_API;
@@ -135,7 +135,7 @@ static void write_window(void)
 
 static void note(const char *what, const struct cpu *cpu, uint64_t address)
 {
-	if (shown++ < MOST_SHOWN)
+	if (shown++ < MOST_SHOWN || *what == 'b')
 		fprintf(log_file, "%s %u %" PRIx64 " %" PRIu64 "\n", what, cpu->number, address, executed);
 }
 
