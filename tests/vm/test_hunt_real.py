@@ -24,10 +24,10 @@ UNFOUND = pytest.mark.xfail(
 )
 
 
-def _ground(lab: Lab, kernel: Kernel, name: str, folder: Path) -> Ground:
+def _ground(lab: Lab, kernel: Kernel, name: str, folder: Path, *functions: str) -> Ground:
     scenario = load_scenario(name)
     (arm,) = scenario.arms.values()
-    return ready(lab, kernel, (scenario, arm), functions=(), folder=folder, tell=tell)
+    return ready(lab, kernel, (scenario, arm), functions=functions, folder=folder, tell=tell)
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +63,16 @@ def test_one_seed_repeats_warm_and_cold_and_another_one_differs(ground: Ground, 
 
 @pytest.mark.network
 @pytest.mark.slow
-def test_a_cpu_stands_for_its_length_though_timers_end_the_turns_of_others(ground: Ground, tmp_path: Path) -> None:
+def test_a_cpu_stands_for_its_length_though_timers_end_the_turns_of_others(
+    machine: tuple[Lab, Kernel], tmp_path: Path
+) -> None:
     """CPU 2 reads all the time, and a timer ends each read after 1 us."""
-    place, count = max((item for item in ground.course.places.items() if not item[0][0]), key=lambda item: item[1])
-    length = 50_000
-    ground.boot(Schedule((Change(*place, 1 + count // 2, length),)), tmp_path)
-    (made,) = read_log(tmp_path)
+    for name in ("ready", "boot"):
+        (tmp_path / name).mkdir()
+    ground = _ground(*machine, SCENARIO, tmp_path / "ready", "blk_mq_start_request")
+    (address, count), length = min((at, n) for (cpu, at), n in ground.course.places.items() if cpu == 0), 50_000
+    ground.boot(Schedule((Change(0, address, 1 + count // 2, length),)), tmp_path / "boot")
+    (made,) = read_log(tmp_path / "boot")
     assert made.back
     assert length <= made.back.executed - made.executed < 2 * length
 
