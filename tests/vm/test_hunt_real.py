@@ -12,6 +12,7 @@ from harness.hunt.reduce import Reducer
 from harness.hunt.search import Limits, Search
 from harness.hunt.trial import Ground, ready
 from harness.limits.entries import load_scenario
+from harness.scenario.model import INSTRUCTION, Hunt
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.schedule import FEW, STALLS, TURNS, Change, Schedule, drawn, read_log
@@ -80,10 +81,13 @@ def test_a_cpu_stands_for_its_length_though_timers_end_the_turns_of_others(
 @pytest.mark.network
 @pytest.mark.slow
 def test_single_instructions_repeat_warm_and_cold(machine: tuple[Lab, Kernel], tmp_path: Path) -> None:
-    """A change behind an instruction that no jump follows: the CPU goes on with the next one."""
+    """A change behind an instruction that is no jump: the CPU goes on with the next one."""
     (tmp_path / "ready").mkdir()
-    ground = _ground(*machine, "hunt/sbitmap-cleared", tmp_path / "ready")
-    assert ground.clean is None
+    scenario = load_scenario("hunt/planted-list")
+    scenario = replace(scenario, hunt=Hunt(("blk_mq_start_request",), step=INSTRUCTION))
+    (arm,) = scenario.arms.values()
+    lab, kernel = machine
+    ground = ready(lab, kernel, (scenario, arm), functions=(), folder=tmp_path / "ready", tell=tell)
     (cpu, address), *_ = sorted(ground.course.places)
     trials = []
     for number in range(2):
