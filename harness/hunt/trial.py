@@ -16,7 +16,7 @@ from harness.judge.cells import CellResult
 from harness.judge.operands import Evidence, Unavailable, ratio_value
 from harness.run.boots import BootMaker
 from harness.run.plan import guest_job
-from harness.scenario.model import INSTRUCTION, Arm, Hunt, Scenario, Status
+from harness.scenario.model import Arm, Hunt, Scenario, Status
 from harness.sharing.window import LineNames
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken, Misuse
@@ -153,7 +153,8 @@ def ready(
     scenario, arm = cell
     if reasons := unmet(lab, kernel, arm.topology, arm.queue):
         raise CannotJudge(f"arm {arm.name}: {'; '.join(reasons)}", remedy="choose another kernel or --arm")
-    prepared = prepare_job(lab, kernel, arm.topology, job_of(scenario, arm))
+    hunt, job = scenario.hunt or Hunt(), job_of(scenario, arm)
+    prepared = prepare_job(lab, kernel, arm.topology, job)
     tell(f"{arm.name}: a boot that counts what CPUs share")
     (folder / "shared").mkdir()
     record = run_job(lab, counted(lab, prepared, tell), folder / "shared")
@@ -163,16 +164,14 @@ def ready(
     if strange := {*functions} - {*_known(functions, symbols)}:
         raise Misuse(f"{kernel.release} has no function {', '.join(sorted(strange))}", remedy="see its /proc/kallsyms")
     accesses = tuple(accesses_of(record, scenario, symbols))
-    named = tuple(functions) or _known((scenario.hunt or Hunt()).at, symbols) or _moving(accesses, symbols)
+    named = tuple(functions) or _known(hunt.at, symbols) or _moving(accesses, symbols)
     ground = Ground(lab, scenario, arm, prepared, symbols, named, accesses=accesses)
     tell(f"{arm.name}: a boot without changes, places in {len(named)} functions")
     (folder / "plain").mkdir()
     plain = ground.boot(Schedule(), folder / "plain")
     if plain.course is not None and not plain.course.hits:
         raise CannotJudge(f"arm {arm.name} executes none of {', '.join(named)}", remedy="name others with --at")
-    course = plain.course or Course()
-    if (scenario.hunt or Hunt()).step == INSTRUCTION:
-        course = course.among({access.address for access in accesses})
+    course = (plain.course or Course()).among({access.address for access in accesses if job.single})
     return replace(ground, course=course, clean=plain.fault)
 
 
@@ -181,7 +180,7 @@ def job_of(scenario: Scenario, arm: Arm) -> Job:
     hunt, job = scenario.hunt or Hunt(), guest_job(scenario, arm, _SEED)
     idle = tuple(Read(f"{_IDLE}{lun}", f"{sysfs(lun)}/inflight") for lun in arm.topology.luns)
     patience = Write(_TIMEOUT, str(max(1, hunt.stuck // _SECOND)))
-    return replace(job, before=(*job.before, patience), after=idle, single=hunt.step == INSTRUCTION)
+    return replace(job, before=(*job.before, patience), after=idle, single=hunt.step == "instruction")
 
 
 def _known(functions: Collection[str], symbols: Symbols) -> tuple[str, ...]:

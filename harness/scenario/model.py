@@ -371,14 +371,11 @@ class Selftest:
     bottleneck: Mapping[str, str] = field(default_factory=dict)
 
 
-INSTRUCTION = "instruction"
-
-
 @dataclass(frozen=True)
 class Hunt:
     """Where blklab hunt changes between CPUs: ``at`` are functions, none for those that move cache lines.
 
-    A task that sleeps uninterruptibly for ``stuck`` ns hangs. A CPU stops behind a ``step``.
+    A task that sleeps uninterruptibly for ``stuck`` ns hangs. A CPU stops behind a ``step``, block or instruction.
     """
 
     at: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from harness.scenario.model import INSTRUCTION, Hunt, Requirements, Source, Status, Unseen
+from harness.scenario.model import Hunt, Requirements, Source, Status, Unseen
 from harness.scenario.ratio import BASELINE, BOUND, BOUND_PATTERN
 from harness.scenario.timing import Clock
 from lab.guest.steps.device import FAULTS, LOSE_DISK
@@ -386,7 +386,7 @@ _HUNT = Record(
             "10s",
             default=10 * SECOND,
         ),
-        Field("step", Choice(("block", INSTRUCTION)), "behind what a CPU stops", INSTRUCTION, default="block"),
+        Field("step", Choice(("block", "instruction")), "behind what a CPU stops", "instruction", default="block"),
     ),
     make=Hunt,
 )

@@ -15,13 +15,10 @@ from lab.base.errors import Misuse
 
 @dataclass(frozen=True)
 class VirtualClock:
-    """Guest time counts guest instructions: one instruction is ``1 << shift`` ns.
-
-    ``single``: QEMU translates one instruction at a time, so that CPUs can change behind each of them (since 8.1).
-    """
+    """Guest time counts guest instructions: one instruction is ``1 << shift`` ns."""
 
     shift: int = 0
-    single: bool = False
+    single: bool = False  # blocks of one instruction, so that CPUs can change behind each (QEMU 8.1)
 
     name: ClassVar[str] = "virtual"
     cannot_see: ClassVar[str] = (
@@ -48,8 +45,8 @@ class VirtualClock:
         """Of QEMU's command line."""
         # sleep=off: idle guest time is skipped, not waited for. clock=vm: the RTC follows instructions as well, from a
         # fixed date.
-        tcg = "tcg,one-insn-per-tb=on" if self.single else "tcg"
-        icount = ("-accel", tcg, "-icount", f"shift={self.shift},sleep=off")
+        single = ",one-insn-per-tb=on" if self.single else ""
+        icount = ("-accel", f"tcg{single}", "-icount", f"shift={self.shift},sleep=off")
         return (*icount, "-rtc", "base=2024-01-01T00:00:00,clock=vm")
 
     def kernel_words(self, cpus: int) -> tuple[str, ...]:

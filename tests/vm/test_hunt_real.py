@@ -12,7 +12,7 @@ from harness.hunt.reduce import Reducer
 from harness.hunt.search import Limits, Search
 from harness.hunt.trial import Ground, ready
 from harness.limits.entries import load_scenario
-from harness.scenario.model import INSTRUCTION, Hunt
+from harness.scenario.model import Hunt
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.schedule import FEW, STALLS, TURNS, Change, Schedule, drawn, read_log
@@ -84,7 +84,7 @@ def test_single_instructions_repeat_warm_and_cold(machine: tuple[Lab, Kernel], t
     """A change behind an instruction that is no jump: the CPU goes on with the next one."""
     (tmp_path / "ready").mkdir()
     scenario = load_scenario("hunt/planted-list")
-    scenario = replace(scenario, hunt=Hunt(("blk_mq_start_request",), step=INSTRUCTION))
+    scenario = replace(scenario, hunt=Hunt(("blk_mq_start_request",), step="instruction"))
     (arm,) = scenario.arms.values()
     lab, kernel = machine
     ground = ready(lab, kernel, (scenario, arm), functions=(), folder=tmp_path / "ready", tell=tell)
