@@ -125,4 +125,6 @@ def test_a_race_is_found_and_reduced_to_its_changes(
     assert find.trial.fault
     reducer = Reducer(ground, find.trial.fault, tmp_path / "reduce", tell)
     assert reducer.repeats(find.schedule) == 3
-    assert len(reducer.reduce(find.schedule, find.trial.folder).changes) == changes
+    reduced = reducer.reduce(find.schedule, find.trial.folder)
+    assert len(reduced.changes) == changes
+    assert all(made.back for made in read_log(reduced.trial.folder))
