@@ -75,7 +75,7 @@ def test_a_kept_search_that_finds_a_fault_in_the_series_alone_is_worse(
     assert verdict in said.out
     assert line in said.out
     assert searched == [False, True][: 1 + (series is not None and series != NOTHING)]
-    assert "hunt late: up to 164 seeds of few on each side" in said.err
+    assert "hunt late: up to 164 seeds of few\n" in said.err
     assert "hunt other" not in said.err
 
 
