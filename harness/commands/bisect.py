@@ -43,7 +43,6 @@ from harness.run.bench import Bench
 from harness.run.plan import run_command
 from harness.scenario.load import in_another_layout
 from harness.scenario.model import Scenario
-from lab.base import host
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, BlklabError, Misuse
@@ -116,11 +115,9 @@ class _Asked:
         return shlex.join([*words, *config_words()])
 
     def oracle(self, kept: KeptFind, kernel: Callable[[str], Kernel], setting: str = "") -> SeedOracle:
-        at_once, bench = self.jobs or host.usable_cores(), self.bench
-
         def attempt(commit: str, moved: bool) -> Tried:
             scenario = in_another_layout(kept.planned) if moved else kept.planned
-            return try_find(bench.lab, kernel(commit), kept, scenario, bench.store.root, at_once=at_once, tell=tell)
+            return try_find(self.bench, kernel(commit), kept, scenario, tell)
 
         return SeedOracle(kept, setting, attempt, kernel, tell)
 

@@ -41,6 +41,8 @@ from lab.session import run_job
 
 _DEFAULT_SEEDS = 100
 _SCHEDULE, _STORY = "schedule.yaml", "story.txt"
+_OF_SEARCH = ("scenario", "first", "strategy", "arms", "functions")
+"""What a kept find says itself."""
 
 
 def _hunt(
@@ -73,12 +75,13 @@ def _hunt(
     else:
         raise Misuse("hunt needs a scenario, --kept or --replay", remedy="blklab list shows the names")
     root = folder_of(results_root(results), chosen, kernel)
-    grounds = _grounds(chosen, kernel, arms, functions, root)
-    for ground in grounds:
-        if ground.clean is not None:
-            print(f"FOUND  {ground.clean}\n       arm {ground.arm.name} fails without any change of CPU")
-            return EXIT_FAIL
+    # A cluster that does not answer is told before anything boots.
     with elsewhere(dask, tell) as cluster:
+        grounds = _grounds(chosen, kernel, arms, functions, root)
+        for ground in grounds:
+            if ground.clean is not None:
+                print(f"FOUND  {ground.clean}\n       arm {ground.arm.name} fails without any change of CPU")
+                return EXIT_FAIL
         at_once = cluster.lanes.at_once if cluster else jobs or host.usable_cores()
         make = cluster.boot if cluster else run_job
         searched = Search(grounds, strategy, root, at_once, _progress, make=make).run(limits)
@@ -193,19 +196,8 @@ COMMANDS = {
         ),
         "Exit status: 0 nothing found, 1 found, 125 cannot judge, 128 and above: the lab is broken or misused.",
         alone={
-            "replay": (
-                "scenario",
-                "kept",
-                "dask",
-                "seeds",
-                "minutes",
-                "first",
-                "strategy",
-                "arms",
-                "functions",
-                "go_on",
-            ),
-            "kept": ("scenario", "first", "strategy", "arms", "functions"),
+            "replay": ("kept", "dask", "seeds", "minutes", "go_on", *_OF_SEARCH),
+            "kept": _OF_SEARCH,
         },
     )
 }

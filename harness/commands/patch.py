@@ -48,7 +48,6 @@ from harness.report.terminal.scenario import Estimate, total
 from harness.run.plan import expand
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
-from lab.base import host
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS, BlklabError, CannotJudge, Misuse
 from lab.kernels import tree
@@ -257,7 +256,7 @@ def _measure(
         _print(compared[-1])
     whole = study.compare(steps[0], steps[-1], scenarios) if compared[1:] else compared[0]
     if finds:
-        whole = replace(whole, hunted=tuple(study.hunted(steps[0], steps[-1], finds, how.jobs or host.usable_cores())))
+        whole = replace(whole, hunted=tuple(study.hunted(steps[0], steps[-1], finds)))
         compared.append(whole)
         print("\n".join(summary(whole)))
     differs = whole.effect in (Effect.WORSE, Effect.BETTER)

@@ -79,6 +79,10 @@ def _track(
             return _accept(folder, accept, commit_of(tree, commit or "") if tree else commit or "", reason or "")
         head = commit_of(tree, ref) if tree else ""
         finds = {name: find for name, find in every_find().items() if name in scenarios or not scenarios}
+        if kernels and scenarios and finds:
+            raise Misuse(
+                f"{next(iter(finds))} is for a tree", remedy="omit --kernels: what a package touches is not known"
+            )
         chosen = _scenarios([name for name in scenarios or find_scenarios() if name not in finds])
         bench = replace(bench_of(results, jobs, folder=f"{FOLDER}/{RUNS}"), cluster=cluster)
         repository = Repository(tree, path / CLONE) if tree else None

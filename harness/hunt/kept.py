@@ -11,13 +11,13 @@ from harness.base.files import write_atomic
 from harness.hunt.search import STRATEGIES, Limits, Search, demand_cpus, folder_of, grounds_of
 from harness.hunt.trial import KINDS, Ground
 from harness.limits.entries import load_scenario
+from harness.run.bench import Bench
 from harness.scenario.model import Hunt, Scenario
 from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import Tell
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import demand
 from lab.schedule import Change
-from lab.session import Lab
 from lab.yaml import strict
 from lab.yaml.fields import Choice, Field, Integer, ListOf, Record, Row, Text
 
@@ -128,16 +128,15 @@ class Tried:
     elsewhere: bool = False
 
 
-def try_find(
-    lab: Lab, kernel: Kernel, kept: KeptFind, scenario: Scenario, results: Path, *, at_once: int, tell: Tell
-) -> Tried:
+def try_find(bench: Bench, kernel: Kernel, kept: KeptFind, scenario: Scenario, tell: Tell) -> Tried:
     """``scenario`` is ``kept.planned``, or another layout of it. Raises what ``ready`` and boots raise."""
-    root = folder_of(results, scenario, kernel.spec)
-    (ground,) = grounds_of(lab, kernel, scenario, [kept.arm], root, tell=tell)
+    turns = bench.cluster or bench.turns
+    root = folder_of(bench.store.root, scenario, kernel.spec)
+    (ground,) = grounds_of(bench.lab, kernel, scenario, [kept.arm], root, tell=tell)
     if (clean := ground.clean) is not None:
         return Tried(1, str(clean)) if clean.kind == kept.kind else Tried(1, others=(str(clean),))
     limits = Limits(kept.seeds, first=kept.first, kind=kept.kind)
-    searched = Search([ground], kept.strategy, root, at_once).run(limits)
+    searched = Search([ground], kept.strategy, root, turns.lanes.at_once, make=turns.boot).run(limits)
     faults = sorted((find.seed, str(find.trial.fault)) for find in searched.finds)
     same = [(seed - kept.first + 1, fault) for seed, fault in faults if fault.startswith(f"{kept.kind}:")]
     others = tuple(fault for _, fault in faults if not fault.startswith(f"{kept.kind}:"))

@@ -281,13 +281,12 @@ class Study:
         return result
 
     def hunted(
-        self, base: SeriesKernel, series: SeriesKernel, finds: Mapping[str, KeptFind], at_once: int
+        self, base: SeriesKernel, series: SeriesKernel, finds: Mapping[str, KeptFind]
     ) -> Iterator[tuple[str, SeriesFinding]]:
         """Searches the series, and the base where that fails."""
 
         def fault(kept: KeptFind, step: SeriesKernel) -> str:
-            lab, root = self.bench.lab, self.bench.store.root
-            tried = try_find(lab, step.kernel, kept, kept.planned, root, at_once=at_once, tell=self.tell)
+            tried = try_find(self.bench, step.kernel, kept, kept.planned, self.tell)
             return tried.fault or next(iter(tried.others), "")
 
         for name, kept in finds.items():

@@ -123,10 +123,9 @@ class CommitRuns:
             return known
         kept, own = self.finds[find], self._planned(find, moved)
         self.tell(f"{short(commit)}: hunt {find}, up to {plural(kept.seeds, 'seed')}")
-        lab, root, lanes = self.bench.lab, self.bench.store.root, self.bench.turns.lanes
-        tried = try_find(lab, self.kernel(commit), kept, own, root, at_once=lanes.at_once, tell=self.tell)
+        tried = try_find(self.bench, self.kernel(commit), kept, own, self.tell)
         self.booted += tried.seeds
-        record = Record(tried.fault, setting_of(lab, own, kept.seeds))
+        record = Record(tried.fault, setting_of(self.bench.lab, own, kept.seeds))
         self.folder.save(self.progress(self.folder.track.with_record(commit + moved * _MOVED, find, record)))
         return tried.fault
 

@@ -2,6 +2,7 @@
 """Schedules by seed, what is wrong with a boot, the fewest changes, and a schedule as a file."""
 
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from harness.hunt.search import MIXED, Find, Limits, Search, schedule_of
 from harness.hunt.story import Story, stacks, story_of
 from harness.hunt.trial import Fault, Ground, Trial, accesses_of, fault_of, job_of
 from harness.limits.entries import load_scenario
+from harness.run.boots import Lanes, Turns
 from harness.scenario.load import ref_of
 from lab.base.errors import CannotJudge, InputErrors, LabBroken, Misuse
 from lab.base.record import BootRecord, Outcome
@@ -368,12 +370,17 @@ def test_a_kept_search_ends_at_a_fault_of_its_kind(
     monkeypatch.setattr("harness.hunt.kept.grounds_of", lambda *_, **__: [boots])
     kernel: Any = SimpleNamespace(spec="debian:6.12")
     kept = replace(KEPT, strategy=STALLS, first=10)
-    lab = cast(Any, None)
-    assert try_find(lab, kernel, kept, kept.planned, tmp_path, at_once=1, tell=lambda _: None) == tried
+    turns = Turns(Lanes(1, 1 << 30), boot=cast(Any, "here"))
+    bench: Any = SimpleNamespace(lab=None, store=SimpleNamespace(root=tmp_path), turns=turns, cluster=None)
+    assert try_find(bench, kernel, kept, kept.planned, lambda _: None) == tried
     assert boots.seeds == [*range(10, last + 1)]
     boots.functions = ("f",)
-    again = try_find(lab, kernel, kept, kept.planned, tmp_path, at_once=1, tell=lambda _: None)
-    assert again.elsewhere
+    again = try_find(bench, kernel, kept, kept.planned, lambda _: None)
+    assert again.elsewhere and boots.makers == {"here"}
+    bench.cluster = replace(turns, boot=cast(Any, "on a worker"))
+    shutil.rmtree(tmp_path / "hunts")
+    try_find(bench, kernel, kept, kept.planned, lambda _: None)
+    assert boots.makers == {"here", "on a worker"}
 
 
 def test_a_search_on_a_cluster_makes_its_boots_there(tmp_path: Path) -> None:

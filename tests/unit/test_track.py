@@ -334,6 +334,8 @@ def test_the_command_refuses_what_it_cannot_track(
     assert "is no git repository" in capsys.readouterr().err
     assert main(["track", "--tree", str(history.folder), "--ref", "gone", *results]) == EXIT_MISUSE
     assert "has no commit gone" in capsys.readouterr().err
+    assert main(["track", "hunts/planted-list.yaml", "--kernels", "debian:6.1", *results]) == EXIT_MISUSE
+    assert "hunts/planted-list.yaml is for a tree" in capsys.readouterr().err
     assert main(["track", "wall-fair-tags", "--tree", str(history.folder), *results]) == EXIT_MISUSE
     (tmp_path / "results/track/track.json").write_text("{")
     assert main(["track", "--tree", str(history.folder), *results]) == EXIT_LAB_BROKEN

@@ -175,9 +175,7 @@ class MadeUpBench:
         program = f"user;fio`{name}_fn 100 500000\n"
         return profile(f"{program}kernel;{name}_fn 100 {round(100 * cost)}\nkernel;{name}_fn;called 100 5000")
 
-    def try_find(
-        self, _: object, kernel: Kernel, kept: KeptFind, scenario: Scenario, *__: object, **___: object
-    ) -> Tried:
+    def try_find(self, _: object, kernel: Kernel, kept: KeptFind, scenario: Scenario, __: object) -> Tried:
         """A line ``race`` is found by the third seed."""
         lines, revision = self._kernels[kernel.digest]
         self.made[revision, scenario.name] += 1

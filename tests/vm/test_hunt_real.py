@@ -81,7 +81,7 @@ def test_a_cpu_stands_for_its_length_though_timers_end_the_turns_of_others(
 @pytest.mark.network
 @pytest.mark.slow
 def test_single_instructions_repeat_warm_and_cold(machine: tuple[Lab, Kernel], tmp_path: Path) -> None:
-    """A change behind an instruction that is no jump: the CPU goes on with the next one."""
+    """A change behind an instruction that is no jump: the CPU continues at the next instruction."""
     (tmp_path / "ready").mkdir()
     scenario = load_scenario("hunt/planted-list")
     scenario = replace(scenario, hunt=Hunt(("blk_mq_start_request",), step="instruction"))
