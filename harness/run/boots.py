@@ -155,9 +155,10 @@ class Boots:
         """Make these boots, as many at a time as ``at_once`` says, and judge all that the run has then."""
         self.abort.clear()
         pool = ThreadPoolExecutor(self.at_once(cells), thread_name_prefix="boot")
-        futures = [pool.submit(self._boot, number, cell) for number, cell in enumerate(cells, start=self.made + 1)]
-        self.made += len(cells)
         try:
+            # Within: a thread that an interrupt leaves unknown to the pool would be waited for for ever at the end.
+            futures = [pool.submit(self._boot, number, cell) for number, cell in enumerate(cells, start=self.made + 1)]
+            self.made += len(cells)
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             for future in done:
                 future.result()

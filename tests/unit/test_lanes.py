@@ -5,11 +5,14 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.run.boots import Boots as RunBoots
 from harness.run.boots import Lanes, Stopped
 from lab.base.host import GUEST_OVERHEAD
 
@@ -173,3 +176,25 @@ def test_no_order_of_boots_breaks_the_limits(wanted: list[tuple[int, bool]], at_
     assert wrong == []
     assert not lanes._running
     assert not lanes._waiting
+
+
+def test_an_interrupt_while_boots_are_started_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the pool does not know yet is waited for when Python ends, and nothing would wake it."""
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name.startswith("boot"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    lanes = SimpleNamespace(nudge=lambda: None)
+    run: Any = SimpleNamespace(abort=threading.Event(), made=0, turns=SimpleNamespace(lanes=lanes))
+    run.at_once, run._boot = (lambda _: 1), (lambda *_: None)
+    cells: Any = ["cell"]
+    with pytest.raises(KeyboardInterrupt):
+        RunBoots.make(run, cells)
+    left = [thread for thread in threading.enumerate() if thread.name.startswith("boot")]
+    for thread in left:
+        thread.join(timeout=10)
+    assert run.abort.is_set() and not any(thread.is_alive() for thread in left)
