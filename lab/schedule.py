@@ -50,7 +50,7 @@ class Schedule:
     def text(self) -> str:
         drawn = {
             TURNS: f"turns {self.seed}\n",
-            STALLS: f"stalls {self.seed} {_PERMILLE[self.seed % len(_PERMILLE)]}\n",
+            STALLS: f"stalls {self.seed} {_PERMILLE[self.seed % len(_PERMILLE)]} {self.seed // 4 % 2}\n",
         }
         turn = f"turn {self.turn}\n" if self.turn and self.strategy != TURNS else ""
         return turn + drawn.get(self.strategy, "") + "".join(f"{change}\n" for change in self.changes)

@@ -55,7 +55,8 @@ def test_what_the_plugin_reads_of_a_schedule() -> None:
     change = Change(2, 0xFFFFFFFF81000010, 3, 4000, 2)
     assert Schedule((change,), turn=1000).text == "turn 1000\nat 2 ffffffff81000010 3 4000 2\n"
     assert Schedule(strategy=TURNS, seed=7, turn=1000).text == "turns 7\n"
-    assert Schedule(strategy=STALLS, seed=7).text == "stalls 7 80\n"
+    assert Schedule(strategy=STALLS, seed=3).text == "stalls 3 80 0\n"
+    assert Schedule(strategy=STALLS, seed=7).text == "stalls 7 80 1\n"
 
 
 def test_strategies_take_turns() -> None:

@@ -9,7 +9,8 @@
  *   schedule=PATH   lines of
  *     turn COUNT                        instructions after which the next CPU executes (default: QEMU's own turns)
  *     turns SEED                        each turn has another length
- *     stalls SEED PERMILLE              a change at so many of 1,000 blocks of those functions
+ *     stalls SEED PERMILLE LONG         a change at so many of 1,000 blocks of those functions; LONG 1: 128 to 65,536
+ *                                       instructions, each power of two as often, 0: lengths of turns
  *     at CPU ADDRESS NTH LENGTH PASSES  a change when CPU begins the block at ADDRESS for the NTH time
  *   output=PREFIX   PREFIX.N is written at the end of window N: how often each block began on each CPU
  *
@@ -69,7 +70,7 @@ static struct marker start;
 static const void *clock_handle;
 static FILE *log_file;
 static uint64_t state, permille, base_turn, turn, turn_began, executed, hits, order, changes;
-static bool active, random_turns, yielded;
+static bool active, random_turns, yielded, long_changes;
 static bool cut; /* QEMU ended the turn of another CPU since one stood */
 static unsigned int standing_count, shown, aside;
 static struct cpu *last; /* whose turn it is */
@@ -202,7 +203,7 @@ static void visit(const struct cpu *cpu, struct place *place)
 			return;
 		}
 	if (permille && draw(1000) < permille)
-		make_change(cpu, place, draw_length(), 1 + draw(4));
+		make_change(cpu, place, long_changes ? 1u << (7 + draw(10)) : draw_length(), 1 + draw(4));
 }
 
 /* Without a change. Whether the CPU goes on behind this block. */
@@ -282,7 +283,7 @@ static void read_line(const char *line)
 {
 	struct change change = { 0 };
 	struct place *place;
-	uint64_t address;
+	uint64_t address, wide;
 
 	if (sscanf(line, "turn %" SCNu64, &base_turn) == 1)
 		return;
@@ -294,7 +295,9 @@ static void read_line(const char *line)
 		change.next = place->changes;
 		place->changes = taken(sizeof(change));
 		*place->changes = change;
-	} else if (sscanf(line, "stalls %" SCNu64 " %" SCNu64, &state, &permille) != 2) {
+	} else if (sscanf(line, "stalls %" SCNu64 " %" SCNu64 " %" SCNu64, &state, &permille, &wide) == 3) {
+		long_changes = wide;
+	} else {
 		fail("schedule: %s", line);
 	}
 }
