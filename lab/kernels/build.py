@@ -231,6 +231,7 @@ class Builder:
         self._targets = ("vmlinux" if how.release >= FIRST_PVH else "bzImage", "modules")
         self._expected = 0
         self._said: list[str] = []
+        self._ccache = dict(_CCACHE)
 
     def build(self, name: str, *, configured: bool = False) -> Output:
         """``configured``: the folder has the configuration that this build would get.
@@ -246,8 +247,9 @@ class Builder:
         with progress(self._tell, partial(self._line, began), _EVERY):
             failed = self._make(*self._targets)
         if failed and used and not self._is_of_source(failed):
-            # Remains of an older build may be the cause.
+            # Remains of an older build may be the cause, or what ccache kept of one that was killed.
             self._tell(f"building {name} again from scratch")
+            self._ccache["CCACHE_RECACHE"] = "1"
             shutil.rmtree(self._objects)
             self._configure()
             failed = self._make(*self._targets)
@@ -339,7 +341,7 @@ class Builder:
 
     def _environment(self) -> Mapping[str, str]:
         carried = {name: value for name, value in os.environ.items() if _CARRIED.fullmatch(name)}
-        return {**_CCACHE, **carried, "PATH": f"{os.environ.get('PATH', '')}:{_SBIN}", **_FIXED}
+        return {**self._ccache, **carried, "PATH": f"{os.environ.get('PATH', '')}:{_SBIN}", **_FIXED}
 
     def _demand(self, *words: str) -> None:
         if failed := self._make(*words):
@@ -357,16 +359,13 @@ class Builder:
     def _is_of_source(self, said: str) -> bool:
         """Whether the compiler pointed into a file of the source, not into one that a build generates."""
         match = _SAYS_WHERE.search(said)
-        if match is None:
-            return False
-        return real(self._objects / Path(match["file"])).is_relative_to(self._source)
+        return match is not None and real(self._objects / Path(match["file"])).is_relative_to(self._source)
 
 
 def first_error(said: str) -> str:
     """The line that best explains why a build failed: the compiler's first error, else make's."""
     for pattern in _FAILURES:
-        match = pattern.search(said)
-        if match is not None:
+        if match := pattern.search(said):
             return _line_at(said, match.start())
     return (said.strip().splitlines() or ["make said nothing"])[-1]
 

@@ -16,7 +16,7 @@ from lab.kernels.binaries import is_bzimage
 from lab.kernels.build import Builds, builds
 from lab.kernels.model import Kernel
 from tests.unit.kernel_samples import bzimage, elf
-from tests.unit.tree_samples import commit, fake_tools, git, write_fragments, write_source
+from tests.unit.tree_samples import commit, fake_tools, git, note_variable, write_fragments, write_source
 
 PATCH = """Mutant: it is broken
 Kernels: >= 6.1
@@ -155,12 +155,15 @@ def test_the_first_error_is_named_and_a_full_disk_is_not_blamed_on_a_commit(tmp_
 
 def test_leftovers_of_an_older_build_fail_no_commit(tmp_path: Path, cache: Cache) -> None:
     source = write_source(tmp_path / "linux")
+    note_variable(tmp_path, "CCACHE_RECACHE")
     commit(source, "first")
     build(cache, f"{source}@HEAD", tmp_path)
+    assert not (tmp_path / "CCACHE_RECACHE").read_text()
     write_source(source, "stale objects break this\n")
     commit(source, "second")
     assert "stale objects" in module_text(build(cache, f"{source}@HEAD", tmp_path))
     assert makes(cache).count("modules") == 3
+    assert (tmp_path / "CCACHE_RECACHE").read_text() == "1"
 
 
 def test_a_mutant_is_the_source_with_its_patch(tmp_path: Path, cache: Cache, mutants: Path) -> None:
@@ -300,13 +303,12 @@ def test_a_first_build_says_how_far_it_is_and_the_cache_knows_what_builds_took(
 def test_ccache_runs_no_preprocessor_unless_the_user_says_so(
     own: str | None, tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, made = write_source(tmp_path / "linux"), tmp_path / "bin/make"
-    note = f"import os\npathlib.Path({str(tmp_path / 'depend')!r}).write_text(os.environ['CCACHE_DEPEND'])\n"
-    made.write_text(f"{made.read_text()}\n{note}")
+    source = write_source(tmp_path / "linux")
+    note_variable(tmp_path, "CCACHE_DEPEND")
     if own:
         monkeypatch.setenv("CCACHE_DEPEND", own)
     build(cache, str(source), tmp_path)
-    assert (tmp_path / "depend").read_text() == (own or "1")
+    assert (tmp_path / "CCACHE_DEPEND").read_text() == (own or "1")
 
 
 @pytest.mark.parametrize(("minor", "major", "image"), [(12, 6, "vmlinux"), (19, 4, "bzImage")])

@@ -125,3 +125,9 @@ def commit(folder: Path, message: str) -> str:
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", message)
     return git(folder, "rev-parse", "HEAD")
+
+
+def note_variable(tmp_path: Path, name: str) -> None:
+    """What make is told by it stands in a file of its name."""
+    make, note = tmp_path / "bin/make", f"write_text(os.environ.get({name!r}, ''))"
+    make.write_text(f"{make.read_text()}\nimport os\npathlib.Path({str(tmp_path / name)!r}).{note}\n")
