@@ -2,6 +2,7 @@
 """The fewest changes of CPU that still make a scenario fail: delta debugging (Zeller and Hildebrandt 2002)."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
@@ -12,11 +13,17 @@ from lab.base.units import Tell
 from lab.schedule import Change, Schedule, read_log
 
 REPEATS = 3
+MOST_BOOTS = 200
+"""Of a reduction. Where all that comes before a fault decides when the CPUs meet, nothing is left out in thousands."""
+
+
+class _Enough(Exception):
+    """``MOST_BOOTS`` were made."""
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """``changes`` of the find were ``before`` many; ``boots`` were needed. ``trial`` is the boot of the last ones."""
+    """``changes`` of the find were ``before`` many; after ``MOST_BOOTS`` fewer may do. ``trial`` is their boot."""
 
     changes: tuple[Change, ...]
     before: int
@@ -71,7 +78,7 @@ class Reducer:
     def __init__(self, ground: Ground, fault: Fault, folder: Path, tell: Tell) -> None:
         self._ground, self._fault, self._folder, self._tell = ground, fault, folder, tell
         self._boots = 0
-        self._last: Trial | None = None
+        self._least: list[Change] = []
 
     def repeats(self, schedule: Schedule) -> int:
         """How often the schedule fails in the same way with the same digest, of ``REPEATS`` boots."""
@@ -84,20 +91,24 @@ class Reducer:
         if not self.fails(changes):
             why = "turns of drawn lengths are not changes at places" if schedule.strategy == "turns" else ""
             raise CannotJudge(f"the changes of this find do not repeat it; {why}".rstrip("; "), remedy="use its seed")
-        left = fewest(changes, self.fails)
-        for place, change in enumerate(left):
-            simpler = replace(change, passes=1)
-            if simpler != change and self.fails((*left[:place], simpler, *left[place + 1 :])):
-                left[place] = simpler
-        self.fails(left)
-        if self._last is None:
-            raise CannotJudge("nothing was booted")
-        return Reduced(tuple(left), len(changes), self._boots, self._last)
+        with suppress(_Enough):
+            left = fewest(changes, self.fails)
+            for place, change in enumerate(left):
+                simpler = replace(change, passes=1)
+                if simpler != change and self.fails((*left[:place], simpler, *left[place + 1 :])):
+                    left[place] = simpler
+        trial = self._boot(Schedule(tuple(self._least)))
+        return Reduced(tuple(self._least), len(changes), self._boots, trial)
 
     def fails(self, changes: Sequence[Change]) -> bool:
-        self._last = self._boot(Schedule(tuple(changes)))
-        failed = self._fault.like(self._last.fault)
-        self._tell(f"{len(changes)} changes: {self._last.fault if failed else 'holds'}")
+        """Raises _Enough."""
+        if self._boots >= MOST_BOOTS:
+            raise _Enough
+        trial = self._boot(Schedule(tuple(changes)))
+        failed = self._fault.like(trial.fault)
+        if failed and (len(changes) <= len(self._least) or not self._least):
+            self._least = [*changes]
+        self._tell(f"{len(changes)} changes: {trial.fault if failed else 'holds'}")
         return failed
 
     def _boot(self, schedule: Schedule) -> Trial:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 
-from harness.hunt.reduce import REPEATS, Reduced
+from harness.hunt.reduce import MOST_BOOTS, REPEATS, Reduced
 from harness.hunt.search import Find, Searched
 from harness.hunt.trial import Access, Ground
 from harness.report.format import plural
@@ -22,7 +22,7 @@ LIMITS = "The guest is sequentially consistent: a missing memory barrier cannot 
 _TASK = re.compile(r"\] task:(?P<name>\S+)\s+state:(?P<state>\S)|\] (?P<old>\S+)\s+(?P<letter>D) +[0-9]+ ")
 _FRAME = re.compile(r"\]  (?P<unsure>\? )?(?P<name>[\w.]+)\+0x[0-9a-f]+/0x")
 _RIP = re.compile(r"RIP: 0010:(?P<name>[\w.]+\+0x[0-9a-f]+)")
-_FRAMES, _STAYS, _NAMES, _LINES = 8, 12, 6, 2
+_FRAMES, _STAYS, _NAMES, _LINES, _CHANGES = 8, 12, 6, 2, 6
 _SWITCH = frozenset({"__schedule", "schedule", "dump_stack_lvl", "dump_stack", "show_stack"})
 
 
@@ -83,8 +83,11 @@ class Story:
         yield f"       {self.scenario}, arm {self.arm}, on {self.kernel}"
         yield f"       seed {self.seed} of strategy {self.strategy}, repeated {self.repeated} of {REPEATS} times"
         yield ""
-        yield f"{plural(len(self.steps), 'change')} of CPU ({self.before} before reduction, {self.boots} boots)"
-        for number, step in enumerate(self.steps, start=1):
+        fewer = "; fewer may do" if self.boots > MOST_BOOTS else ""
+        yield f"{plural(len(self.steps), 'change')} of CPU ({self.before} before reduction, {self.boots} boots{fewer})"
+        if hidden := max(len(self.steps) - _CHANGES, 0):
+            yield f"  the first {hidden} are in story.json"
+        for number, step in enumerate(self.steps[hidden:], start=hidden + 1):
             yield f"  {number}. {step.at}, time {step.nth}, stops behind this block"
             for other in step.others[:_STAYS]:
                 yield f"       -> {other}"

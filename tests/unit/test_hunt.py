@@ -14,7 +14,7 @@ import pytest
 from harness.base.checkout import HUNTS
 from harness.cli import main
 from harness.hunt.kept import KeptFind, Tried, enough, find_file, read_find, try_find, write_find
-from harness.hunt.reduce import Reduced, fewest
+from harness.hunt.reduce import MOST_BOOTS, Reduced, Reducer, fewest
 from harness.hunt.search import MIXED, Find, Limits, Search, schedule_of
 from harness.hunt.story import Story, stacks, story_of
 from harness.hunt.trial import Fault, Ground, Trial, accesses_of, fault_of, job_of
@@ -100,6 +100,26 @@ def test_the_fewest_changes_are_those_that_are_needed(needed: tuple[int, ...]) -
 
 def test_a_fault_that_needs_no_change_has_none() -> None:
     assert fewest(CHANGES, lambda _: True) == []
+
+
+def test_a_reduction_ends_where_nothing_can_be_left_out(tmp_path: Path) -> None:
+    """All 300 changes are needed. The story shows the last six of what is left, and says that fewer may do."""
+    fault = Fault("claim", "a waits")
+    (tmp_path / "schedule.log").write_text("".join(f"change 0 {at:x} 1 9 1 {at}\n" for at in range(1, 301)))
+
+    def boot(schedule: Schedule, folder: Path) -> Trial:
+        return Trial(folder, fault if len(schedule.changes) >= 300 else None, None, "", {})
+
+    ground: Any = SimpleNamespace(boot=boot)
+    reduced = Reducer(ground, fault, tmp_path / "reduce", lambda _: None).reduce(Schedule(), tmp_path)
+    assert (len(reduced.changes), reduced.before, reduced.boots) == (300, 300, MOST_BOOTS + 1)
+    step = told_story(tmp_path).steps[0]
+    lines = [*replace(told_story(tmp_path), steps=(step,) * 8, boots=reduced.boots).lines()]
+    assert lines[4:6] == [
+        f"8 changes of CPU (2 before reduction, {reduced.boots} boots; fewer may do)",
+        "  the first 2 are in story.json",
+    ]
+    assert lines[6].startswith("  3. CPU 0 in submit_one")
 
 
 def test_changes_that_prevent_the_fault_do_not_mislead() -> None:

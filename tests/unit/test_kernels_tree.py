@@ -303,11 +303,9 @@ def test_a_first_build_says_how_far_it_is_and_the_cache_knows_what_builds_took(
 def test_ccache_runs_no_preprocessor_unless_the_user_says_so(
     own: str | None, tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = write_source(tmp_path / "linux")
     note_variable(tmp_path, "CCACHE_DEPEND")
-    if own:
-        monkeypatch.setenv("CCACHE_DEPEND", own)
-    build(cache, str(source), tmp_path)
+    monkeypatch.setenv("CCACHE_DEPEND", own) if own else None
+    build(cache, str(write_source(tmp_path / "linux")), tmp_path)
     assert (tmp_path / "CCACHE_DEPEND").read_text() == (own or "1")
 
 
