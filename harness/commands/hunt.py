@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from shutil import rmtree
 
 from harness.base.checkout import results_root
 from harness.base.files import write_atomic, write_json
@@ -147,12 +146,12 @@ def _reported(find: Find, strategy: str, first: int, command: str) -> Path:
 
 
 def _replay(kept: KeptFind, kernel: str, results: str | None) -> int:
+    if not kept.changes:
+        raise Misuse(f"the find of {kept.scenario} is kept without its schedule", remedy="blklab hunt --kept NAME")
     scenario = scenario_of(kept.scenario, None, [kept.arm])
     root = folder_of(results_root(results), scenario, kernel)
     (ground,) = _grounds(scenario, kernel, [kept.arm], kept.functions, root)
     folder = root / "replay"
-    rmtree(folder, ignore_errors=True)
-    folder.mkdir()
     trial = ground.boot(Schedule(kept.on(ground)), folder)
     print(f"FOUND  {trial.fault}" if trial.fault else f"holds: {len(kept.changes)} changes of CPU")
     print(f"       {ground.job.kernel.release}, digest {trial.digest or 'none'}, {folder}")

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
 
 from harness.hunt.trial import Fault, Ground, Trial
 from lab.base.errors import CannotJudge
@@ -113,6 +112,4 @@ class Reducer:
 
     def _boot(self, schedule: Schedule) -> Trial:
         self._boots += 1
-        rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir()
         return self._ground.boot(schedule, self._folder)

@@ -155,8 +155,6 @@ class Search:
 
     def _try(self, seed: int) -> Find:
         ground, folder = self._ground(seed), self._folder / f"seed-{seed}"
-        rmtree(folder, ignore_errors=True)
-        folder.mkdir()
         schedule = schedule_of(ground, self._strategy, seed)
         trial = ground.boot(schedule, folder, self._abort, self._make)
         if trial.fault is None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from shutil import rmtree
 
 from harness.figures.boot import MeasurementError
 from harness.figures.lines import read_sharing
@@ -133,7 +134,10 @@ class Ground:
     def boot(
         self, schedule: Schedule, folder: Path, abort: threading.Event | None = None, make: BootMaker = run_job
     ) -> Trial:
-        """By ``make``, here or on another host. Raises LabBroken for a boot that the host or the emulator ended."""
+        """By ``make``, here or elsewhere, in an empty ``folder``. Raises LabBroken for a boot that the host or the
+        emulator ended."""
+        rmtree(folder, ignore_errors=True)
+        folder.mkdir()
         record = make(self.lab, self._scheduled(schedule), folder, phase_seen=silent, abort=abort)
         course = None
         for name in (SCHEDULE_RESULT.format(load=load) for load in self.scenario.loads):
@@ -167,7 +171,6 @@ def ready(
     named = tuple(functions) or _known(hunt.at, symbols) or _moving(accesses, symbols)
     ground = Ground(lab, scenario, arm, prepared, symbols, named, accesses=accesses)
     tell(f"{arm.name}: a boot without changes, places in {len(named)} functions")
-    (folder / "plain").mkdir()
     plain = ground.boot(Schedule(), folder / "plain")
     if plain.course is not None and not plain.course.hits:
         raise CannotJudge(f"arm {arm.name} executes none of {', '.join(named)}", remedy="name others with --at")

@@ -368,6 +368,7 @@ class _Boots:
         self.faults, self.seeds, self.makers = faults, list[int](), set[object]()
 
     def boot(self, schedule: Schedule, folder: Path, abort: Any = None, make: object = None) -> Trial:
+        folder.mkdir(exist_ok=True)
         self.seeds.append(schedule.seed)
         self.makers.add(make)
         return Trial(folder, self.faults.get(schedule.seed), None, str(schedule.seed), {})
@@ -419,6 +420,12 @@ def test_words_of_hunt_that_contradict_each_other(capsys: pytest.CaptureFixture[
     ):
         assert main(["hunt", *words]) == 129
         assert "does not go with" in capsys.readouterr().err
+
+
+def test_a_find_without_a_schedule_is_searched_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not read_find(HUNTS / "qos-sleepers.yaml").changes
+    assert main(["hunt", "--replay", "qos-sleepers"]) == 129
+    assert "blklab hunt --kept" in capsys.readouterr().err
 
 
 def test_a_find_names_its_scenario_so_that_it_loads_again() -> None:
