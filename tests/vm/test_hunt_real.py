@@ -129,3 +129,22 @@ def test_a_race_is_found_and_reduced_to_its_changes(
     reduced = reducer.reduce(find.schedule, find.trial.folder)
     assert len(reduced.changes) == changes
     assert all(made.back for made in read_log(reduced.trial.folder))
+
+
+@pytest.mark.parametrize("seeds", [pytest.param(70, marks=building())])
+def test_a_race_of_three_tasks_is_found_by_long_changes_and_not_with_its_fix(
+    lab: Lab, tmp_path: Path, seeds: int
+) -> None:
+    """As hunts/qos-sleepers.yaml says; what remains of its changes after 200 boots is no story."""
+    counts = []
+    for name, spec in (("bad", "source:6.12+qos-sleepers"), ("good", "source:6.12")):
+        for folder in (tmp_path / f"{name}-ready", tmp_path / name):
+            folder.mkdir()
+        ground = _ground(lab, resolve(spec, lab.cache), "hunt/qos-sleepers", tmp_path / f"{name}-ready")
+        searched = Search([ground], STALLS, tmp_path / name, 2).run(Limits(seeds=seeds))
+        counts.append(len(searched.finds))
+        for find in searched.finds[:1]:
+            assert find.trial.fault
+            reducer = Reducer(ground, find.trial.fault, tmp_path / "reduce", tell)
+            assert reducer.repeats(find.schedule) == 3
+    assert counts[0] and not counts[1]
