@@ -22,7 +22,7 @@ from lab.guest import image, payload
 from lab.guest.payload import Payload
 from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import HOST_NOISE, LOSE_DISK, Daemon, Inject, Lose, Module
-from lab.guest.steps.load import LayFiles, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn, tracing
+from lab.guest.steps.load import LayFiles, Pause, Phase, RunLoad, Sampling, Timed, TraceOff, TraceOn, tracing
 from lab.guest.steps.setting import Cgroup, Confirm, Read
 from lab.kernels.model import Kernel
 from lab.native import programs
@@ -82,7 +82,7 @@ class GuestLoad:
     warm: tuple[Step, ...] = ()
     patience: int = 0
     trace: tuple[str, ...] = ()
-    events: tuple[tuple[int, Step], ...] = ()
+    events: tuple[Timed, ...] = ()
 
 
 @dataclass(frozen=True)

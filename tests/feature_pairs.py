@@ -329,14 +329,14 @@ def features() -> tuple[Feature, ...]:
         Feature("warm", "", _add_steps("warm", _step("read", direct=False)), ("ext4",)),
         Feature("folios", "", _set(_load, schema.FOLIOS.name, True), ("ext4",)),
         Feature("events", "of all queues", _add_steps("events", _QUEUES_CHANGE)),
-        Feature("events", "of a device", _add_steps("events", _DEVICE_CHANGES)),
+        Feature("events", "of a device, on a CPU", _add_steps("events", _DEVICE_CHANGES)),
         Feature("try", "", _tried, _ANY_STACK),
         Feature("wall", "", lambda draft: draft.update(_WALL)),
     )
 
 
 _QUEUES_CHANGE: Draft = {"at": "30ms", "every": "40ms", "queue": {"scheduler": "mq-deadline", "nr_requests": 32}}
-_DEVICE_CHANGES: Draft = {"at": "30ms", "disk": DEVICE, "write": "queue/read_ahead_kb", "to": "64"}
+_DEVICE_CHANGES: Draft = {"at": "30ms", "disk": DEVICE, "write": "queue/read_ahead_kb", "to": "64", "cpu": 0}
 _MACHINES = {fields.CPUS.name: 2, fields.COUNTED.name: True, fields.NODES.name: 2}
 
 

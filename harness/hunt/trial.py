@@ -24,7 +24,7 @@ from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.record import INVENTORY, BootRecord, Outcome
 from lab.base.units import Tell, silent
 from lab.guest.steps.device import Write, sysfs
-from lab.guest.steps.setting import Read
+from lab.guest.steps.setting import Counters
 from lab.kernels.model import Kernel
 from lab.observers import counted, functions_file, scheduled
 from lab.realise.inventory import read_inventory
@@ -123,9 +123,8 @@ class Ground:
     @cached_property
     def identity(self) -> str:
         """Of two hunts with equal ones each seed does the same."""
-        return self._scheduled(Schedule()).fingerprint["schedule"] + digest_bytes(
-            canonical({key: text for key, text in self.job.fingerprint.items() if key != "turns"})
-        )
+        inputs = {key: text for key, text in self.job.fingerprint.items() if key != "turns"}
+        return digest_bytes(canonical(inputs | {"schedule": self._scheduled(Schedule()).fingerprint["schedule"]}))
 
     def _scheduled(self, schedule: Schedule) -> PreparedJob:
         """Between changes the turns are those of the topology."""
@@ -181,7 +180,8 @@ def ready(
 def job_of(scenario: Scenario, arm: Arm) -> Job:
     """The job of the arm, with what a hunt looks at."""
     hunt, job = scenario.hunt or Hunt(), guest_job(scenario, arm, _SEED)
-    idle = tuple(Read(f"{_IDLE}{lun}", f"{sysfs(lun)}/inflight") for lun in arm.topology.luns)
+    topology = arm.topology
+    idle = tuple(Counters(f"{_IDLE}{name}", sysfs(name)) for name in (*topology.luns, *topology.stacks))
     patience = Write(_TIMEOUT, str(max(1, hunt.stuck // _SECOND)))
     return replace(job, before=(*job.before, patience), after=idle, single=hunt.step == "instruction")
 
@@ -224,10 +224,10 @@ def fault_of(record: BootRecord, scenario: Scenario, arm: Arm) -> Fault | None:
 
 
 def _busy(record: BootRecord) -> Iterator[Fault]:
-    """Requests that are in flight when all loads have ended."""
+    """Counters that are not zero when all loads have ended."""
     for key, text in read_inventory(record.files.get(INVENTORY, b"")).items():
-        if key.startswith(_IDLE) and any(count != "0" for count in text.split()):
-            yield Fault("counter", f"{key.removeprefix(_IDLE)} is idle, and inflight reads {text}")
+        if key.startswith(_IDLE) and (busy := [word for word in text.split() if not word.endswith("=0")]):
+            yield Fault("counter", f"{key.removeprefix(_IDLE)} is idle, and {', '.join(busy)}")
 
 
 def _broken(record: BootRecord, scenario: Scenario, arm: Arm) -> Iterator[Fault]:

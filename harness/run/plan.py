@@ -14,11 +14,10 @@ from harness.scenario.timing import Timing
 from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import parse_size
 from lab.guest.steps import Step
-from lab.guest.steps.device import sysfs
-from lab.guest.steps.load import Phase, RunLoad
+from lab.guest.steps.load import Phase, RunLoad, Timed
 from lab.guest.steps.setting import Try
 from lab.kernels.model import Kernel
-from lab.realise.recipe import queue_settings
+from lab.realise.recipe import attribute, elevator, queue_settings
 from lab.session import GuestLoad, Job, Lab, accelerator_for, prepare_job, unmet
 from lab.topology.limits import longest_wait
 from lab.topology.model import Topology
@@ -72,12 +71,14 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
     return Job(arm.queue, loads, scenario.pause, start_phase(scenario.name, seed), labels, inject, cgroups=groups)
 
 
-def _events(load: Load, topology: Topology) -> Iterator[tuple[int, Step]]:
+def _events(load: Load, topology: Topology) -> Iterator[Timed]:
     for event in load.events:
         steps: tuple[Step, ...] = queue_settings(topology, event.queue)
         if event.disk:
-            steps = (Try(f"{event.write}[{event.disk}]", f"{sysfs(event.disk)}/{event.write}", event.to),)
-        yield from ((at, step) for at in event.times(load.ramp + load.runtime) for step in steps)
+            file = attribute(topology, event.disk, event.write)
+            needed = elevator(event.to) if event.write == "queue/scheduler" else ()
+            steps = (*needed, Try(f"{event.write}[{event.disk}]", file, event.to))
+        yield from (Timed(at, step, event.cpu) for at in event.times(load.ramp + load.runtime) for step in steps)
 
 
 _STEP_LEAST = 60 * 10**9

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lab.base.units import show_time
+from lab.topology.fields import CONFIG
 from lab.topology.limits import OF_ELEVATORS
-from lab.topology.model import Topology
+from lab.topology.model import Driver, Topology
 from lab.yaml.fields import Row
 from lab.yaml.strict import names, nearest
 
@@ -19,7 +20,7 @@ class Event:
     """What is set while a load runs, ``at`` ns from the start of its ramp, and again ``every`` ns until it ends.
 
     ``queue`` are settings of every LUN's queue; ``write`` is an attribute below /sys/block/``disk`` that is set ``to``
-    a value, which the kernel may refuse.
+    a value, which the kernel may refuse. A task on ``cpu`` writes it, beside those of other CPUs.
     """
 
     at: int
@@ -28,6 +29,7 @@ class Event:
     disk: str = ""
     write: str = ""
     to: str = ""
+    cpu: int | None = None
 
     @property
     def text(self) -> str:
@@ -36,7 +38,8 @@ class Event:
             f"{self.disk}/{self.write}": self.to
         }
         again = f" and every {show_time(self.every)}" if self.every else ""
-        return f"{' '.join(map('='.join, settings.items()))} at {show_time(self.at)}{again}"
+        by = "" if self.cpu is None else f" by CPU {self.cpu}"
+        return f"{' '.join(map('='.join, settings.items()))} at {show_time(self.at)}{again}{by}"
 
     def times(self, end: int) -> range:
         return range(self.at, end, self.every or end)
@@ -74,4 +77,11 @@ def check_events(load_row: Row, events: tuple[Event, ...], arms: Mapping[str, _Q
             if event.disk and event.disk not in known:
                 message = f"events: arm {arm} has no LUN or stack {event.disk}{nearest(event.disk, known)}"
                 row.add("disk", message, f"known: {names(sorted(known))}")
+                break
+            lun = topology.luns.get(event.disk)
+            if event.write.startswith(CONFIG) and not (lun and topology.hbas[lun.hba].driver is Driver.NULL_BLK):
+                row.add("disk", f"events: in arm {arm} {event.disk} is no LUN of null_blk", "write a file of sysfs")
+                break
+            if (event.cpu or 0) >= topology.processors.cpus:
+                row.add("cpu", f"events: arm {arm} has {topology.processors.cpus} CPU", "write machine: {cpus: 2}")
                 break

@@ -11,7 +11,7 @@ from harness.scenario.ratio import BASELINE, BOUND, BOUND_PATTERN
 from harness.scenario.timing import Clock
 from lab.guest.steps.device import FAULTS, LOSE_DISK
 from lab.kernels.model import RANGE_PATTERN
-from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
+from lab.topology.fields import MOST_CPUS, QUEUE_FIELDS, TOPOLOGY_RECORD
 from lab.topology.parameters import setting_fields, tried_fields
 from lab.topology.ranges import NameRange
 from lab.yaml.fields import (
@@ -256,9 +256,14 @@ _EVENT = Record(
         QUEUE,
         Field("disk", name_text(), "or: a LUN or stack", "md0", default=""),
         Field(
-            "write", Text("an attribute", r"[a-z0-9_*/-]{1,80}"), "its attribute in sysfs", "md/sync_action", default=""
+            "write",
+            Text("an attribute", r"[a-z0-9_*/-]{1,80}"),
+            "its attribute in sysfs; config/... of null_blk",
+            "md/sync_action",
+            default="",
         ),
         Field("to", Text(longest=80), "what is written; the kernel may refuse it", "idle", default=""),
+        Field("cpu", Integer(0, MOST_CPUS - 1), "the CPU of the task that writes, beside those of other CPUs", "1"),
     )
 )
 EVENTS = Field("events", ListOf(_EVENT, least=1), "settings that change while the load runs")

@@ -2,13 +2,15 @@
 """The guest's steps for a topology: devices in the guest or of QEMU, settings of queues, and paths that are lost."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from lab.guest.steps import Step
 from lab.guest.steps.device import LinkStep, Module, device, sysfs
-from lab.guest.steps.load import Meanwhile, Message, PathMark
+from lab.guest.steps.load import Meanwhile, Message, PathMark, Timed
 from lab.guest.steps.setting import Cgroup, Confirm, PathState, Throttle, Tune
 from lab.kernels.binaries import module_name
 from lab.realise import drivers, inventory, stacks
+from lab.topology.fields import CONFIG
 from lab.topology.model import SCSI, Driver, Loss, StackKind, Topology
 
 THROTTLE, IOCOST = "throttle/", "iocost/"
@@ -59,6 +61,18 @@ def watches(topology: Topology) -> dict[str, str]:
     return files | {f"host_busy[{hba}]": f"{host}/scsi_host/host*/host_busy" for hba, host in hosts.items()}
 
 
+def attribute(topology: Topology, name: str, path: str) -> str:
+    """The file of an attribute of a LUN or stack: in sysfs, or below ``config/`` in null_blk's folder of configfs."""
+    if not path.startswith(CONFIG):
+        return f"{sysfs(name)}/{path}"
+    return f"{drivers.CONFIGFS}/nullb/nullb{[*topology.luns].index(name)}/{path.removeprefix(CONFIG)}"
+
+
+def elevator(name: str) -> tuple[Step, ...]:
+    """What loads a scheduler: ``none`` and those that every kernel has need nothing."""
+    return (Module(SCHEDULER_MODULES[name]),) if name in SCHEDULER_MODULES else ()
+
+
 def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, ...]:
     """Steps that set and read back the queue attributes of every LUN, and those of single LUNs.
 
@@ -66,10 +80,7 @@ def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, 
     """
     attributes = {key: value for key, value in queue.items() if not key.startswith((THROTTLE, IOCOST))}
     ordered = sorted(attributes.items(), key=lambda item: item[0] != "scheduler")
-    settings: list[Step] = []
-    module = SCHEDULER_MODULES.get(queue.get("scheduler", ""))
-    if module:
-        settings.append(Module(module))
+    settings: list[Step] = [*elevator(queue.get("scheduler", ""))]
     for lun in topology.luns:
         for attribute, value in ordered:
             settings.append(Tune(f"queue.{attribute}[{lun}]", f"{sysfs(lun)}/queue/{attribute}", value))
@@ -85,22 +96,26 @@ def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, 
 
 
 def meanwhile(
-    topology: Topology, load: str, lost: Sequence[Loss], events: Sequence[tuple[int, Step]], steps: Iterable[Step]
+    topology: Topology, load: str, lost: Sequence[Loss], events: Sequence[Timed], steps: Iterable[Step]
 ) -> tuple[Step, ...]:
     """The ``steps`` of ``load``; beside them each path fails all I/O and is given back, and ``events`` are carried out.
 
     A SCSI device goes offline, a port of an NVMe target becomes inaccessible.
     """
     # One path may be lost when another one is back.
-    timed = [(loss.end, step) for loss in lost for step in _give_back(topology, loss.path)]
-    timed += [(time, step) for time, step in events if not isinstance(step, Module)]
-    timed += [(loss.start, step) for loss in lost for step in _lose(topology, loss.path)]
-    modules = [step for _, step in events if isinstance(step, Module)]
-    timed.sort(key=lambda pair: pair[0])
-    # A guest may be late, and what a step records must not change while results are sent: the last one is waited for.
-    done = f"/lab/{load}.done"
-    timed.append((timed[-1][0], LinkStep(_ALWAYS, done)))
-    return (*modules, Meanwhile(load, tuple(timed)), *steps, Confirm(f"events of {load}", done, _SAYS))
+    timed = [Timed(loss.end, step) for loss in lost for step in _give_back(topology, loss.path)]
+    timed += [event for event in events if not isinstance(event.step, Module)]
+    timed += [Timed(loss.start, step) for loss in lost for step in _lose(topology, loss.path)]
+    modules = [event.step for event in events if isinstance(event.step, Module)]
+    timed.sort(key=lambda event: event.at)
+    beside, confirmed = [], []
+    for cpu in dict.fromkeys(event.cpu for event in timed):
+        own = Meanwhile(load, tuple((event.at, event.step) for event in timed if event.cpu == cpu), cpu)
+        # A guest may be late. What a step records must not change while results are sent: the last one is waited for.
+        done = f"/lab/{own.name}.done"
+        beside.append(replace(own, timed=(*own.timed, (own.timed[-1][0], LinkStep(_ALWAYS, done)))))
+        confirmed.append(Confirm(f"events of {own.name}", done, _SAYS))
+    return (*modules, *beside, *steps, *confirmed)
 
 
 def _lose(topology: Topology, path: str) -> Iterator[Step]:

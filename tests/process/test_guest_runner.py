@@ -46,7 +46,7 @@ cat "$DESK/says" >&2; printf '{}' >"$DESK/out/solo.json"; return "$FIO_STATUS"
 """
 MOVED = re.compile(
     r"(?<![\w.])/(job|out|lab|modules|tmp|verbs|bin/diskd|bin/sampler|bin/tc|dev/ttyS\d|dev/kmsg|proc/irq"
-    r"|proc/sysrq-trigger|sys/block|sys/module)\b"
+    r"|proc/sysrq-trigger|sys/block|sys/module|sys/kernel/debug)\b"
 )
 HOSTILE = [
     "two\nlines\n\nand more",

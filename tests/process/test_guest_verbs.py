@@ -11,7 +11,7 @@ from lab.base.record import INVENTORY
 from lab.guest.steps import Step
 from lab.guest.steps.device import Find, LinkStep, LocklessArray, NameBlock
 from lab.guest.steps.load import Meanwhile, Message, PathMark, Pause
-from lab.guest.steps.setting import Confirm, Locate, Members, PathState, Read, RouteInterrupts
+from lab.guest.steps.setting import Confirm, Counters, Locate, Members, PathState, Read, RouteInterrupts
 from tests.process.test_guest_runner import Desk, desk
 
 __all__ = ["desk"]
@@ -68,6 +68,20 @@ def test_what_sysfs_shows_is_kept(desk: Desk) -> None:
         Members("stack.s.members", f"{pattern}/block"),
     )
     assert seen == {"lun.a.wwid": "naa.1", "lun.a.absent": "", "lun.a.place": str(found), "stack.s.members": "sda"}
+
+
+def test_counters_of_an_idle_queue_are_read_until_they_are_zero(desk: Desk) -> None:
+    """A request ends while they are read; wbt's counter stays at -1."""
+    folder = disk(desk, "host0/target0:0:0/0:0:0:0", "sda", "naa.1")
+    (folder / "inflight").write_text("       0        1\n")
+    for name, text in ("rqos/wbt/inflight", "0: inflight -1\n1: inflight 0\n"), ("hctx0/tags", "nr_tags=4\nbusy=0\n"):
+        file = desk.folder / "sys" / "kernel" / "debug" / "block" / "sda" / name
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    ends = replace(desk, stubs=f'sleep() {{ echo "       0        0" >"{folder}/inflight"; }}\nmount() {{ :; }}\n')
+    assert inventory(ends, Counters("idle.a", str(folder))) == {
+        "idle.a": "inflight=0 inflight=0 wbt.inflight=-1 wbt.inflight=0 tags.busy=0"
+    }
 
 
 def controller(desk: Desk, *irqs: int) -> str:
@@ -192,6 +206,14 @@ def test_steps_are_carried_out_meanwhile_and_read_back(desk: Desk) -> None:
     assert (lossy.folder / "dev" / "kmsg").read_text() == "blklab: path sda is lost\n"
     assert f"path[p0]\t{state}\toffline" in (lossy.folder / "out" / "readback").read_text()
     assert "dmsetup message two 0 fail_path /lab/p0" in (lossy.folder / "did").read_text()
+
+
+def test_steps_of_a_cpu_are_carried_out_on_it(desk: Desk) -> None:
+    bound = replace(desk, stubs='busybox() { echo "busybox $*" | sed "s/[0-9]*$/PID/" >>"$DESK/did"; }\n')
+    constant, done = (str(desk.folder / name) for name in ("constant", "done"))
+    Path(constant).write_text("Linux\n")
+    bound.run([Meanwhile("solo", ((0, LinkStep(constant, done)),), 1), Confirm("done", done, "Linux")])
+    assert (desk.folder / "did").read_text() == "busybox taskset -pc 1 PID\n"
 
 
 def test_what_is_late_is_waited_for(desk: Desk) -> None:

@@ -56,6 +56,44 @@ def test_events_are_steps_at_their_times(tmp_path: Path) -> None:
     assert steps.index(Module("kyber-iosched")) < steps.index(meanwhile)
 
 
+def test_events_of_a_cpu_are_beside_those_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "events.yaml"
+    text = TEXT.replace("every: 40ms, ", "cpu: 1, ").replace("{at: 20ms, ", "{at: 20ms, cpu: 0, ")
+    text = text.replace("iodepth: 1}", "iodepth: 1, cpus: 0}")
+    path.write_text(text.replace("memory: 512M", "memory: 512M\n  machine: {cpus: 2}"))
+    scenario = read_scenario(str(path))
+    arm = scenario.arms["a"]
+    steps = guest_steps(arm.topology, guest_job(scenario, arm, 1))
+    beside = {step.fields()[1:]: step for step in steps if isinstance(step, Meanwhile)}
+    assert set(beside) == {("one.1.meanwhile", "1"), ("one.0.meanwhile", "0"), ("one.meanwhile",)}
+    assert beside["one.1.meanwhile", "1"].files()["one.1.meanwhile"].splitlines() == [
+        "0.010000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
+        "0.000000\tlink\t/proc/sys/kernel/ostype\t/lab/one.1.done",
+    ]
+    done = [step.path for step in steps if isinstance(step, Confirm) and step.knob.startswith("events of")]
+    assert done == ["/lab/one.1.done", "/lab/one.0.done", "/lab/one.done"]
+
+
+def test_the_elevator_of_an_attribute_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "events.yaml"
+    path.write_text(TEXT.replace('write: queue/wbt_lat_usec, to: "0"', "write: queue/scheduler, to: bfq"))
+    scenario = read_scenario(str(path))
+    assert Module("bfq") in guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
+
+
+def test_an_attribute_of_null_blk_is_in_configfs(tmp_path: Path) -> None:
+    path = tmp_path / "events.yaml"
+    path.write_text(TEXT.replace("write: queue/wbt_lat_usec, to", "write: config/submit_queues, to"))
+    scenario = read_scenario(str(path))
+    steps = guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
+    (beside,) = (step for step in steps if isinstance(step, Meanwhile))
+    files = [getattr(step, "path", "") for _, step in beside.timed]
+    assert files[1] == "/sys/kernel/config/nullb/nullb0/submit_queues"
+    path.write_text(path.read_text().replace("driver: null_blk", "driver: scsi_debug"))
+    with pytest.raises(InputErrors, match="in arm a d0 is no LUN of null_blk"):
+        read_scenario(str(path))
+
+
 def test_events_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "events.yaml"
     path.write_text(TEXT)
@@ -88,6 +126,7 @@ def test_late_events_are_waited_for_before_anything_is_sent(tmp_path: Path) -> N
         ("{at: 10ms, disk: d0, write: queue/nr_requests}", "expected either queue or disk, write and to"),
         ("{at: 10ms, disk: d1, write: queue/nr_requests, to: '4'}", "arm a has no LUN or stack d1"),
         ("{at: 1s, queue: {scheduler: kyber}}", "after the load"),
+        ("{at: 10ms, cpu: 1, queue: {scheduler: kyber}}", "arm a has 1 CPU"),
         ("{at: 10ms, queue: {async_depth: 8}}", "async_depth needs an elevator, and arm a has none"),
         ("{at: 10ms, queue: {iosched.front_merges: 0}}", "iosched.front_merges needs an elevator, and arm a has none"),
         ("{at: 10ms, every: 1ms, queue: {scheduler: elevator}}", "scheduler: expected"),

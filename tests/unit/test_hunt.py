@@ -147,8 +147,8 @@ def _record(outcome: Outcome, **others: Any) -> BootRecord:
         (_record(Outcome.OOPS, detail="BUG: unable to handle"), "oops"),
         (_record(Outcome.UNFIT, detail="verify: bad", unfit=("ended", "fio", "84", "verify")), "data"),
         (_record(Outcome.BYE, warnings=("WARNING: CPU: 1",)), "warning"),
-        (_record(Outcome.BYE, files={"inventory": b"idle.d0\t0        1\n"}), "counter"),
-        (_record(Outcome.BYE, files={"inventory": b"idle.d0\t0        0\n"}), ""),
+        (_record(Outcome.BYE, files={"inventory": b"idle.d0\tinflight=0 inflight=0 wbt.inflight=-1 \n"}), "counter"),
+        (_record(Outcome.BYE, files={"inventory": b"idle.d0\tinflight=0 inflight=0 tags.busy=0 \n"}), ""),
     ],
     ids=str,
 )
@@ -226,6 +226,16 @@ def told_story(tmp_path: Path, made: str = MADE) -> Story:
     ground = Ground(lab, scenario, arm, job, names, ("submit_one",), Course(places=places), accesses=accesses)
     trial = Trial(tmp_path, Fault("hang", "task a"), None, "", {})
     return story_of(Find(3, ground, Schedule(), trial), 3, Reduced((), 2, 5, trial), FEW, lambda _: None)
+
+
+def test_another_kernel_with_the_same_places_is_another_hunt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its seeds are in a folder by the first digits; a tree that is changed and built again keeps its spec."""
+    same = SimpleNamespace(fingerprint={"schedule": "5" * 64})
+    monkeypatch.setattr(Ground, "_scheduled", lambda *_: same)
+    jobs: list[Any] = [SimpleNamespace(fingerprint={"kernel": digest, "turns": "1000"}) for digest in ("a", "b")]
+    nothing: Any = None
+    first, second = (Ground(nothing, nothing, nothing, job, nothing, ()).identity[:12] for job in jobs)
+    assert first != second
 
 
 def test_a_place_says_which_shared_lines_its_block_uses(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.commands.options import tell
+from harness.hunt.kept import find_file, read_find
 from harness.hunt.reduce import Reducer
 from harness.hunt.search import Limits, Search
 from harness.hunt.trial import Ground, ready
@@ -131,20 +132,28 @@ def test_a_race_is_found_and_reduced_to_its_changes(
     assert all(made.back for made in read_log(reduced.trial.folder))
 
 
-@pytest.mark.parametrize("seeds", [pytest.param(70, marks=building())])
-def test_a_race_of_three_tasks_is_found_by_long_changes_and_not_with_its_fix(
-    lab: Lab, tmp_path: Path, seeds: int
-) -> None:
-    """As hunts/qos-sleepers.yaml says; what remains of its changes after 200 boots is no story."""
-    counts = []
-    for name, spec in (("bad", "source:6.12+qos-sleepers"), ("good", "source:6.12")):
-        for folder in (tmp_path / f"{name}-ready", tmp_path / name):
-            folder.mkdir()
-        ground = _ground(lab, resolve(spec, lab.cache), "hunt/qos-sleepers", tmp_path / f"{name}-ready")
-        searched = Search([ground], STALLS, tmp_path / name, 2).run(Limits(seeds=seeds))
+_STOCK = [pytest.mark.network, pytest.mark.slow]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("qos-sleepers", marks=building()),
+        pytest.param("elevator-writers", marks=_STOCK),
+        pytest.param("wbt-enabled", marks=_STOCK),
+    ],
+)
+def test_a_kept_search_finds_its_fault_and_nothing_on_the_good_kernel(lab: Lab, tmp_path: Path, name: str) -> None:
+    """What remains of a find with 200 boots is tested above."""
+    kept, counts = read_find(find_file(name)), []
+    for spec in (kept.kernel, *kept.good):
+        folder = tmp_path / spec
+        (folder / "ready").mkdir(parents=True)
+        ground = _ground(lab, resolve(spec, lab.cache), kept.scenario, folder / "ready")
+        searched = Search([ground], kept.strategy, folder, 2).run(Limits(kept.seeds, first=kept.first))
         counts.append(len(searched.finds))
         for find in searched.finds[:1]:
             assert find.trial.fault
             reducer = Reducer(ground, find.trial.fault, tmp_path / "reduce", tell)
             assert reducer.repeats(find.schedule) == 3
-    assert counts[0] and not counts[1]
+    assert counts[0] and not any(counts[1:])

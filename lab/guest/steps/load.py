@@ -125,16 +125,33 @@ class TraceOff(Step):
 
 
 @dataclass(frozen=True)
-class Meanwhile(Step):
-    """Carry out steps in the background while the next load runs, each at its time in nanoseconds from now."""
+class Timed:
+    """A step ``at`` nanoseconds from the beginning of a load; those of one ``cpu`` follow one another."""
 
-    verb, sent = "path/meanwhile", ("file",)
+    at: int
+    step: Step
+    cpu: int | None = None
+
+
+@dataclass(frozen=True)
+class Meanwhile(Step):
+    """Carry out steps beside the next load, on ``cpu`` if named, each at its time in nanoseconds from now."""
+
+    verb = "path/meanwhile"
     load: str
     timed: tuple[tuple[int, Step], ...]
+    cpu: int | None = None
+
+    def fields(self) -> tuple[str, ...]:
+        return (self.verb, self.file, *(() if self.cpu is None else (str(self.cpu),)))
+
+    @property
+    def name(self) -> str:
+        return self.load if self.cpu is None else f"{self.load}.{self.cpu}"
 
     @property
     def file(self) -> str:
-        return f"{self.load}.meanwhile"
+        return f"{self.name}.meanwhile"
 
     def files(self) -> Mapping[str, str]:
         return {self.file: listed(line_of(seconds, *step.fields()) for seconds, step in self._waits())}

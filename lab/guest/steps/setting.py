@@ -90,6 +90,13 @@ class Read(Recorded):
     verb = "sysfs/read"
 
 
+class Counters(Recorded):
+    """Record the counters of the block device in the folder ``path`` that are zero when it is idle, as NAME=COUNT ...:
+    requests in flight, of wbt too, and busy devices and tags. Those of debugfs are absent where a kernel has none."""
+
+    verb = "sysfs/counters"
+
+
 class Locate(Recorded):
     """Record the folder of sysfs that ``path`` (a glob) resolves to."""
 
