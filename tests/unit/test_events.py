@@ -63,6 +63,7 @@ def test_events_of_a_cpu_are_beside_those_of_another(tmp_path: Path) -> None:
     path.write_text(text.replace("memory: 512M", "memory: 512M\n  machine: {cpus: 2}"))
     scenario = read_scenario(str(path))
     arm = scenario.arms["a"]
+    assert scenario.loads["one"].events[0].text == "queue.scheduler=kyber at 10 ms by CPU 1"
     steps = guest_steps(arm.topology, guest_job(scenario, arm, 1))
     beside = {step.fields()[1:]: step for step in steps if isinstance(step, Meanwhile)}
     assert set(beside) == {("one.1.meanwhile", "1"), ("one.0.meanwhile", "0"), ("one.meanwhile",)}
