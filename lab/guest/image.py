@@ -45,8 +45,8 @@ def base_image(
 
 
 def job_archive(files: Mapping[str, bytes]) -> bytes:
-    """Archive with the files of the guest's /job folder."""
-    return archive({f"job/{name}": regular(data) for name, data in files.items()})
+    """Archive with files of the guest's /job folder, and of others by their whole path."""
+    return archive({name.lstrip("/") if name[0] == "/" else f"job/{name}": regular(files[name]) for name in files})
 
 
 def with_dependencies(kernel: Kernel, steps: Iterable[Step], words: Iterable[str] = ()) -> tuple[Step, ...]:

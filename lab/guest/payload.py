@@ -15,6 +15,7 @@ from lab.base.cache import Cache
 from lab.base.contents import demand_intact
 from lab.base.digest import digest_bytes
 from lab.base.units import Tell, silent
+from lab.guest.steps import SENT
 from lab.native.elf import drop_libraries, needed_libraries
 from lab.packages import sources
 from lab.packages.apt import Archive
@@ -157,7 +158,8 @@ def packages(cache: Cache, pin: str, names: Sequence[str], what: str, tell: Tell
 def assemble(root: Path, versions: Mapping[str, str]) -> Payload:
     """Payload from ``root``, where the packages were unpacked. Raises LabBroken when a file is absent."""
     keep = {*LIBRARIES, LOADER}
-    scripts = ("runner.sh", *(f"verbs/{path.name}" for path in sorted((_HERE / "verbs").glob("*.sh"))))
+    verbs = sorted(path.name for path in (_HERE / "verbs").glob("*.sh") if path.name != SENT)
+    scripts = ("runner.sh", *(f"verbs/{name}" for name in verbs))
     entries = {
         "bin/busybox": regular(_read(root, "usr/bin/busybox"), executable=True),
         "init": regular((_HERE / "init").read_bytes(), executable=True),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli import main
 from harness.commands.options import tell
 from harness.hunt.kept import find_file, read_find
 from harness.hunt.reduce import Reducer
@@ -157,3 +158,18 @@ def test_a_kept_search_finds_its_fault_and_nothing_on_the_good_kernel(lab: Lab, 
             reducer = Reducer(ground, find.trial.fault, tmp_path / "reduce", tell)
             assert reducer.repeats(find.schedule) == 3
     assert counts[0] and not any(counts[1:])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("planted-list", marks=building()),
+        pytest.param("sbitmap-cleared", marks=building()),
+        pytest.param("elevator-writers", marks=_STOCK),
+    ],
+)
+def test_a_kept_schedule_repeats_its_fault(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not any more once the guest's own programs changed: then it is searched and kept again."""
+    kept = read_find(find_file(name))
+    assert main(["hunt", "--replay", name, "--kernel", kept.kernel, "--results", str(tmp_path)]) == 1
+    assert f"FOUND  {kept.kind}:" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import ClassVar
 
 from lab.base.errors import LabBroken
@@ -44,8 +45,17 @@ def listed(rows: Iterable[str]) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
+SENT = "queue.sh"
+"""Verbs that come with a job which needs them: in the image they would move the figures of all guests."""
+
+
+def sent_verbs() -> Mapping[str, str]:
+    """The file of these verbs, by its path in the guest."""
+    return {f"/verbs/{SENT}": (Path(__file__).parents[1] / "verbs" / SENT).read_text()}
+
+
 def job_files(steps: Iterable[Step], *, deadline: int) -> dict[str, bytes]:
-    """Files of the guest's /job folder: ``script``, ``deadline`` (seconds), and those of the steps."""
+    """Files of the guest's /job, or with their folder: ``script``, ``deadline`` (seconds), and those of the steps."""
     every = tuple(steps)
     files = {"deadline": f"{deadline}\n", "script": listed(line_of(*step.fields()) for step in every)}
     for step in every:

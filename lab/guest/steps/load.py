@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lab.base.record import TRACE_FILE
-from lab.guest.steps import Delayed, Step, line_of, listed
+from lab.guest.steps import Delayed, Step, line_of, listed, sent_verbs
 from lab.guest.steps.device import MakeFolder, Mount, Write
 
 
@@ -143,7 +143,7 @@ class Meanwhile(Step):
     cpu: int | None = None
 
     def fields(self) -> tuple[str, ...]:
-        return (self.verb, self.file, *(() if self.cpu is None else (str(self.cpu),)))
+        return (self.verb, self.file) if self.cpu is None else ("queue/meanwhile", self.file, str(self.cpu))
 
     @property
     def name(self) -> str:
@@ -154,7 +154,8 @@ class Meanwhile(Step):
         return f"{self.name}.meanwhile"
 
     def files(self) -> Mapping[str, str]:
-        return {self.file: listed(line_of(seconds, *step.fields()) for seconds, step in self._waits())}
+        file = {self.file: listed(line_of(seconds, *step.fields()) for seconds, step in self._waits())}
+        return file if self.cpu is None else {**file, **sent_verbs()}
 
     def _waits(self) -> Iterator[tuple[str, Step]]:
         """Each step with the seconds between the one before and itself."""

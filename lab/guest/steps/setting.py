@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Steps that set something and read it back, and steps that record what sysfs shows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lab.guest.steps import Step
+from lab.guest.steps import Step, sent_verbs
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,10 @@ class Counters(Recorded):
     """Record the counters of the block device in the folder ``path`` that are zero when it is idle, as NAME=COUNT ...:
     requests in flight, of wbt too, and busy devices and tags. Those of debugfs are absent where a kernel has none."""
 
-    verb = "sysfs/counters"
+    verb = "queue/counters"
+
+    def files(self) -> Mapping[str, str]:
+        return sent_verbs()
 
 
 class Locate(Recorded):

@@ -2,13 +2,12 @@
 # shellcheck shell=sh
 # Paths that are lost and come back while a load runs.
 
-# FILE [CPU]: steps in the background, each behind the seconds since the one before.
+# FILE: steps in the background, each behind the seconds since the one before.
 path_meanwhile() {
 	while IFS=$TAB read -r seconds verb one two three; do
 		sleep "$seconds"
 		carry_out "$verb" "$one" "$two" "$three"
 	done <"/job/$1" &
-	[ -z "$2" ] || busybox taskset -pc "$2" "$!" >/out/.error 2>&1 || failed "taskset $2"
 }
 
 # LUN STATE: errors of a path are expected from here on, or no more.

@@ -71,43 +71,6 @@ sysfs_read() {
 	keep "$1" "$value"
 }
 
-# NAME COUNT...
-add_counts() {
-	name=$1
-	shift
-	for count; do
-		counts="$counts$name=$count "
-		[ "$count" = 0 ] || idle=
-	done
-}
-
-# KEY FOLDER of a block device: counters that are zero when it is idle. Waits up to a second for writes that fio leaves.
-sysfs_counters() {
-	mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
-	block=$(readlink -f "$2")
-	debug=/sys/kernel/debug/block/${block##*/}
-	tries=0 idle=
-	while [ -z "$idle" ] && [ "$tries" -lt 100 ]; do
-		[ "$tries" = 0 ] || sleep 0.01
-		tries=$((tries + 1)) idle=yes counts=
-		# shellcheck disable=SC2046 # numbers
-		add_counts inflight $(cat "$2/inflight")
-		# shellcheck disable=SC2046
-		[ ! -e "$2/device/device_busy" ] || add_counts device_busy $(cat "$2/device/device_busy")
-		for file in "$debug/rqos/wbt/inflight" "$debug"/hctx*/tags "$debug"/hctx*/sched_tags; do
-			[ -e "$file" ] || continue
-			# "0: inflight 0", and "busy=0" once for each kind of tags
-			while IFS=' =' read -r word state count; do
-				case $word in
-				[0-9]:) add_counts "wbt.$state" "$count" ;;
-				busy) add_counts "${file##*/}.busy" "$state" ;;
-				esac
-			done <"$file"
-		done
-	done
-	keep "$1" "${counts% }"
-}
-
 sysfs_place() {
 	# shellcheck disable=SC2086
 	set -- "$1" $2
