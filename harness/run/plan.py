@@ -17,7 +17,7 @@ from lab.guest.steps import Step
 from lab.guest.steps.load import Phase, RunLoad, Timed
 from lab.guest.steps.setting import Try
 from lab.kernels.model import Kernel
-from lab.realise.recipe import attribute, elevator, queue_settings
+from lab.realise.recipe import attribute_file, elevator, queue_settings
 from lab.session import GuestLoad, Job, Lab, accelerator_for, prepare_job, unmet
 from lab.topology.limits import longest_wait
 from lab.topology.model import Topology
@@ -75,7 +75,7 @@ def _events(load: Load, topology: Topology) -> Iterator[Timed]:
     for event in load.events:
         steps: tuple[Step, ...] = queue_settings(topology, event.queue)
         if event.disk:
-            file = attribute(topology, event.disk, event.write)
+            file = attribute_file(topology, event.disk, event.write)
             needed = elevator(event.to) if event.write == "queue/scheduler" else ()
             steps = (*needed, Try(f"{event.write}[{event.disk}]", file, event.to))
         yield from (Timed(at, step, event.cpu) for at in event.times(load.ramp + load.runtime) for step in steps)

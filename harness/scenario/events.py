@@ -82,6 +82,6 @@ def check_events(load_row: Row, events: tuple[Event, ...], arms: Mapping[str, _Q
             if event.write.startswith(CONFIG) and not (lun and topology.hbas[lun.hba].driver is Driver.NULL_BLK):
                 row.add("disk", f"events: in arm {arm} {event.disk} is no LUN of null_blk", "write a file of sysfs")
                 break
-            if (event.cpu or 0) >= topology.processors.cpus:
-                row.add("cpu", f"events: arm {arm} has {topology.processors.cpus} CPU", "write machine: {cpus: 2}")
+            if event.cpu is not None and event.cpu >= topology.processors.cpus:
+                row.add("cpu", f"events: arm {arm} has no CPU {event.cpu}", f"write machine: {{cpus: {event.cpu + 1}}}")
                 break

@@ -61,7 +61,7 @@ def watches(topology: Topology) -> dict[str, str]:
     return files | {f"host_busy[{hba}]": f"{host}/scsi_host/host*/host_busy" for hba, host in hosts.items()}
 
 
-def attribute(topology: Topology, name: str, path: str) -> str:
+def attribute_file(topology: Topology, name: str, path: str) -> str:
     """The file of an attribute of a LUN or stack: in sysfs, or below ``config/`` in null_blk's folder of configfs."""
     if not path.startswith(CONFIG):
         return f"{sysfs(name)}/{path}"

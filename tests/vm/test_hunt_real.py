@@ -145,7 +145,7 @@ _STOCK = [pytest.mark.network, pytest.mark.slow]
     ],
 )
 def test_a_kept_search_finds_its_fault_and_nothing_on_the_good_kernel(lab: Lab, tmp_path: Path, name: str) -> None:
-    """What remains of a find with 200 boots is tested above."""
+    """The same fault three times more; reductions are tested above."""
     kept, counts = read_find(find_file(name)), []
     for spec in (kept.kernel, *kept.good):
         folder = tmp_path / spec
