@@ -336,7 +336,7 @@ def features() -> tuple[Feature, ...]:
 
 
 _QUEUES_CHANGE: Draft = {"at": "30ms", "every": "40ms", "queue": {"scheduler": "mq-deadline", "nr_requests": 32}}
-_DEVICE_CHANGES: Draft = {"at": "30ms", "disk": DEVICE, "write": "queue/read_ahead_kb", "to": "64", "cpu": 0}
+_DEVICE_CHANGES: Draft = {"at": "30ms", "disk": DEVICE, "write": "queue/read_ahead_kb", "to": "64", "ios": 3, "cpu": 0}
 _MACHINES = {fields.CPUS.name: 2, fields.COUNTED.name: True, fields.NODES.name: 2}
 
 

@@ -41,7 +41,7 @@ def figures_of(files: Mapping[str, bytes], topology: Topology, loads: Iterable[L
     return figures
 
 
-_TRIED_ROW = re.compile(r"([^\t]*)\t[^\t]*\t([01])\t([0-9]+)")
+_TRIED_ROW = re.compile(r"([^\t]*)\t[^\t]*\t([01])\t([^\t]*)")
 # The scheduler is set first: where its file is not there, neither is the disk.
 _ATTRIBUTE = re.compile(r"(?:stack\.)?queue\.(iosched/|(?!scheduler))(\S+)\[\S+\]")
 
@@ -51,9 +51,10 @@ def read_tried(data: bytes) -> dict[FigureKey, float]:
     figures = {}
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
         if not (row := _TRIED_ROW.fullmatch(line)):
-            raise MeasurementError(TRIED, f'line {number} is not a knob, a path, 0 or 1, and a number: "{line}"')
+            raise MeasurementError(TRIED, f'line {number} is not a knob, a path, 0 or 1, and a value: "{line}"')
         figures[TRIED, "accepted", row[1]] = float(row[2])
-        figures[TRIED, "effective", row[1]] = float(row[3])
+        if row[3].isdigit():
+            figures[TRIED, "effective", row[1]] = float(row[3])
     return figures
 
 

@@ -52,7 +52,7 @@ _NOTED = {
 _ONLY_RANDOM = frozenset({"random_distribution"})
 _USUAL = {"random_distribution": "random", "rate_process": "linear"}
 _TIMES = ("thinktime", "thinktime_spin")
-_PASSED = ("rwmixread", "fsync", "fdatasync", "prioclass", "prio", "force_async")
+_PASSED = ("rwmixread", "thinktime_blocks", "fsync", "fdatasync", "prioclass", "prio", "force_async")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import parse_size
 from lab.guest.steps import Step
 from lab.guest.steps.load import Phase, RunLoad, Timed
-from lab.guest.steps.setting import Try
+from lab.guest.steps.setting import Act, AwaitCompletions, Try
 from lab.kernels.model import Kernel
 from lab.realise.recipe import attribute_file, elevator, queue_settings
 from lab.session import GuestLoad, Job, Lab, accelerator_for, prepare_job, unmet
@@ -74,10 +74,14 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
 def _events(load: Load, topology: Topology) -> Iterator[Timed]:
     for event in load.events:
         steps: tuple[Step, ...] = queue_settings(topology, event.queue)
-        if event.disk:
+        if event.do:
+            steps = (Act(f"{event.do}[{event.target}]", event.do, event.target),)
+        elif event.disk:
             file = attribute_file(topology, event.disk, event.write)
             needed = elevator(event.to) if event.write == "queue/scheduler" else ()
             steps = (*needed, Try(f"{event.write}[{event.disk}]", file, event.to))
+        if event.ios:
+            steps = (AwaitCompletions(event.disk, event.ios), *steps)
         yield from (Timed(at, step, event.cpu) for at in event.times(load.ramp + load.runtime) for step in steps)
 
 

@@ -7,12 +7,28 @@ from dataclasses import dataclass, field
 from lab.base.units import show_time
 from lab.topology.fields import CONFIG
 from lab.topology.limits import OF_ELEVATORS
-from lab.topology.model import Driver, Topology
+from lab.topology.model import SCSI, Driver, StackKind, Topology
 from lab.yaml.fields import Row
 from lab.yaml.strict import names, nearest
 
 _MOST_EVENTS = 1000
 _Queues = tuple[Topology, Mapping[str, str]]
+_MAPPED = (StackKind.LINEAR, StackKind.STRIPE, StackKind.MULTIPATH, StackKind.SNAPSHOT, StackKind.CRYPT)
+ACTIONS: Mapping[str, tuple[StackKind, ...]] = {
+    "suspend": _MAPPED,
+    "resume": _MAPPED,
+    "freeze": (StackKind.FILESYSTEM,),
+    "thaw": (StackKind.FILESYSTEM,),
+    "fail": (StackKind.MD,),
+    "remove": (StackKind.MD,),
+    "re-add": (StackKind.MD,),
+    "add": (StackKind.MD,),
+    "delete": (),
+    "rescan": (),
+}
+"""What is done to a stack, by the kinds that have it: dmsetup, fsfreeze, mdadm with a member; without: a SCSI LUN."""
+_FORMS = {frozenset({"queue"}), frozenset({"disk", "write", "to"}), frozenset({"disk", "do"})}
+_ENDED_BY = {"suspend": "resume", "freeze": "thaw"}
 
 
 @dataclass(frozen=True)
@@ -20,7 +36,8 @@ class Event:
     """What is set while a load runs, ``at`` ns from the start of its ramp, and again ``every`` ns until it ends.
 
     ``queue`` are settings of every LUN's queue; ``write`` is an attribute below /sys/block/``disk`` that is set ``to``
-    a value, which the kernel may refuse. A task on ``cpu`` writes it, beside those of other CPUs.
+    a value, ``do`` one of ``ACTIONS``, with an array's ``member``; the kernel may refuse both. It waits until ``disk``
+    has completed ``ios`` more. A task on ``cpu`` carries it out, beside those of other CPUs.
     """
 
     at: int
@@ -29,17 +46,25 @@ class Event:
     disk: str = ""
     write: str = ""
     to: str = ""
+    do: str = ""
+    member: str = ""
+    ios: int = 0
     cpu: int | None = None
 
     @property
     def text(self) -> str:
         """As in ``queue.scheduler=kyber at 20 ms and every 5 ms``."""
-        settings = {f"queue.{key}": value for key, value in self.queue.items()} or {
-            f"{self.disk}/{self.write}": self.to
-        }
+        settings = [f"queue.{key}={value}" for key, value in self.queue.items()]
+        done = f"{self.do} {self.target}" if self.do else f"{self.disk}/{self.write}={self.to}"
         again = f" and every {show_time(self.every)}" if self.every else ""
+        behind = f" and {self.ios} I/Os" if self.ios else ""
         by = "" if self.cpu is None else f" by CPU {self.cpu}"
-        return f"{' '.join(map('='.join, settings.items()))} at {show_time(self.at)}{again}{by}"
+        return f"{' '.join(settings) or done} at {show_time(self.at)}{behind}{again}{by}"
+
+    @property
+    def target(self) -> str:
+        """The disk, with the member."""
+        return f"{self.disk}/{self.member}" if self.member else self.disk
 
     def times(self, end: int) -> range:
         return range(self.at, end, self.every or end)
@@ -48,10 +73,12 @@ class Event:
 def read_events(load_row: Row, end: int) -> Iterator[Event]:
     """The events of a load that lasts until ``end``."""
     for row in load_row.get("events", ()):
-        keys = ("disk", "write", "to")
-        given = [key for key in keys if row.get(key)]
-        if bool(row.get("queue")) == bool(given) or (given and len(given) < len(keys)):
-            row.add("", "events: expected either queue or disk, write and to", "write queue: {scheduler: none}")
+        given = frozenset(key for key in ("queue", "disk", "write", "to", "do") if row.get(key))
+        if given not in _FORMS:
+            message = "events: expected queue, or disk with either write and to or do"
+            row.add("", message, "write queue: {scheduler: none}")
+        elif row.get("ios") and not row.get("disk"):
+            row.add("ios", "events: the I/Os of which disk?", "write disk: NAME, with write and to or with do")
         elif (event := row.build(Event, queue=_queue(row.get("queue")))) is not None:
             if event.at >= end or len(event.times(end)) > _MOST_EVENTS:
                 says = f"{len(event.times(end))} times" if event.at < end else "after the load"
@@ -79,9 +106,32 @@ def check_events(load_row: Row, events: tuple[Event, ...], arms: Mapping[str, _Q
                 row.add("disk", message, f"known: {names(sorted(known))}")
                 break
             lun = topology.luns.get(event.disk)
-            if event.write.startswith(CONFIG) and not (lun and topology.hbas[lun.hba].driver is Driver.NULL_BLK):
-                row.add("disk", f"events: in arm {arm} {event.disk} is no LUN of null_blk", "write a file of sysfs")
+            driver = topology.hbas[lun.hba].driver if lun else None
+            if event.write.startswith(CONFIG) and driver not in {Driver.NULL_BLK, Driver.SCSI_DEBUG}:
+                message = f"events: in arm {arm} {event.disk} is no LUN of null_blk or scsi_debug"
+                row.add("disk", message, "write a file of sysfs")
+                break
+            if event.do and (message := _misfit(event, topology, driver)):
+                row.add("do", f"events: in arm {arm} {message}")
                 break
             if event.cpu is not None and event.cpu >= topology.processors.cpus:
                 row.add("cpu", f"events: arm {arm} has no CPU {event.cpu}", f"write machine: {{cpus: {event.cpu + 1}}}")
                 break
+        ends = [other.at for other in events if other.do == _ENDED_BY.get(event.do) and other.disk == event.disk]
+        if event.do in _ENDED_BY and max(ends, default=0) <= event.at:
+            row.add("do", f"events: nothing ends this {event.do}", f"write do: {_ENDED_BY[event.do]} behind it")
+
+
+def _misfit(event: Event, topology: Topology, driver: Driver | None) -> str:
+    """Why an action cannot be done to its disk."""
+    kinds, stack = ACTIONS[event.do], topology.stacks.get(event.disk)
+    if not kinds:
+        fits, wanted = driver in SCSI, "a SCSI LUN"
+    else:
+        fits, wanted = stack is not None and stack.kind in kinds, f"a stack of kind {' or '.join(kinds)}"
+    if not fits:
+        return f"{event.disk} is not {wanted}, which {event.do} needs"
+    members = stack.over if stack and stack.kind is StackKind.MD else ()
+    if members and event.member not in members:
+        return f"{event.do} needs a member of {event.disk}: {names(members)}"
+    return f"{event.do} takes no member" if event.member and not members else ""

@@ -146,8 +146,9 @@ def _paces(role: Role) -> Iterator[tuple[str, str, str]]:
     spin, think = (int(role.options.get(key, 0)) for key in ("thinktime_spin", "thinktime"))
     if spin > think:
         yield "thinktime_spin", f"it is a part of thinktime, which is {think} us", "lengthen thinktime"
-    if "rate_process" in role.options and not {"rate", "rate_iops"} & role.options.keys():
-        yield "rate_process", "the role has no rate", "write rate or rate_iops"
+    for key, paces in (("rate_process", ("rate", "rate_iops")), ("thinktime_blocks", ("thinktime",))):
+        if key in role.options and not {*paces} & role.options.keys():
+            yield key, f"the role has no {paces[0]}", f"write {' or '.join(paces)}"
     if (spread := role.options.get("random_distribution", "")).startswith("zoned:"):
         shares = [tuple(map(int, zone.split("/"))) for zone in spread.partition(":")[2].split(":")]
         requests, places = map(sum, zip(*shares, strict=True))

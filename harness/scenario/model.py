@@ -106,7 +106,8 @@ class Role:
 
         fio limits reads and writes apart, so a mix has twice its rate, and takes rate_iops for the smallest size.
         """
-        think, ways = float(self.options.get("thinktime", 0)), 2 if self.mixes else 1
+        think = float(self.options.get("thinktime", 0)) / int(self.options.get("thinktime_blocks", 1))
+        ways = 2 if self.mixes else 1
         by_count = float(self.options.get("rate_iops", math.inf)) * min(self.sizes) / self.bs
         by_bytes = float(self.options.get("rate", math.inf)) / self.bs
         return min(1e6 / think if think else math.inf, ways * by_count, ways * by_bytes)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
+from harness.scenario.events import ACTIONS
 from harness.scenario.model import Hunt, Requirements, Source, Status, Unseen
 from harness.scenario.ratio import BASELINE, BOUND, BOUND_PATTERN
 from harness.scenario.timing import Clock
@@ -114,6 +115,7 @@ OPTIONS: Mapping[str, Option] = {
         ),
         Option(Field("rate", rate(), "highest rate of bytes, for reads and for writes each", "1 MB/s")),
         _of_microseconds("thinktime", "time between two requests", "400us"),
+        Option(Field("thinktime_blocks", Integer(1, 10**6), "requests between two such pauses", "32", absent="1")),
         _of_microseconds("thinktime_spin", "part of it that keeps the CPU busy", "5us"),
         Option(Field("rate_process", Choice(("linear", "poisson")), "when requests of a rate come", absent="linear")),
         Option(Field("fsync", Integer(0, 10**6), "fsync after so many writes", "64")),
@@ -250,19 +252,20 @@ STEP_KEYS = (PREPARE.name, WARM.name)
 _EVENT = Record(
     (
         Field("at", _IN_LOAD, "when, counted from the start of the ramp", "20ms", required=True),
-        Field(
-            "every", time(MILLISECOND, HOUR, step=MICROSECOND), "and again after so long, until the load ends", "5ms"
-        ),
+        Field("every", time(MILLISECOND, HOUR, step=MICROSECOND), "again after so long, until the load ends", "5ms"),
         QUEUE,
         Field("disk", name_text(), "or: a LUN or stack", "md0", default=""),
         Field(
             "write",
             Text("an attribute", r"[a-z0-9_*/-]{1,80}"),
-            "its attribute in sysfs; config/... of null_blk",
+            "its attribute in sysfs; config/... of null_blk and scsi_debug",
             "md/sync_action",
             default="",
         ),
         Field("to", Text(longest=80), "what is written; the kernel may refuse it", "idle", default=""),
+        Field("do", Choice(tuple(ACTIONS)), "or: what is done to it; the kernel may refuse it", "suspend", default=""),
+        Field("member", name_text(), "the member of an array that fails or is removed or added", "d0", default=""),
+        Field("ios", Integer(1, 10**6), "and when the disk has completed so many I/Os more", "100", default=0),
         Field("cpu", Integer(0, MOST_CPUS - 1), "the CPU of the task that writes, beside those of other CPUs", "1"),
     )
 )

@@ -27,6 +27,9 @@ _GREETING = re.compile(
 )
 # Marks of lab/guest/verbs/path.sh.
 _PATH = re.compile(r"blklab: path (\S+) is (lost|back)$")
+# A mark of lab/guest/verbs/act.sh: a LUN that is scanned again reports that it was powered on.
+_DELETED = re.compile(r"blklab: (\S+) is deleted$")
+_POWER_ON = re.compile(r"(?:scsi|sd) (\S+): Power-on or device reset occurred")
 _FAILED_ON = re.compile(r"I/O error, dev (\S+),")
 _NOT_READY = re.compile(r"(\[\w+\]) Unit Not Ready")
 
@@ -55,8 +58,8 @@ def warnings(log: str, set_up: float = 0.0) -> tuple[str, ...]:
     """Lines after the ready mark of a kernel log that make the boot's figures invalid.
 
     ``set_up`` is the uptime in seconds at which set-up ended: before it, disks may report that they were powered on
-    or are not ready yet. I/O errors of a path that is lost on purpose do not count. A log without the mark lost its
-    beginning (the kernel's buffer wrapped): all lines count.
+    or are not ready yet. I/O errors of a path that is lost on purpose do not count, nor a LUN that was deleted and is
+    powered on. A log without the mark lost its beginning (the kernel's buffer wrapped): all lines count.
     """
     before, mark, behind = log.partition(READY_MARK)
     if not mark:
@@ -65,15 +68,21 @@ def warnings(log: str, set_up: float = 0.0) -> tuple[str, ...]:
     waking = frozenset(_NOT_READY.findall(behind))
     return tuple(
         line.strip()
-        for line in _expected_gone(behind.splitlines())
+        for line in _unexpected(behind.splitlines())
         if (_WARNINGS.search(line) or _DEATHS.search(line)) and not _greeting(line, set_up, waking)
     )
 
 
-def _expected_gone(lines: Iterable[str]) -> Iterator[str]:
-    """The lines without I/O errors of paths between the marks that say that they are lost and back."""
-    lost: set[str] = set()
+def _unexpected(lines: Iterable[str]) -> Iterator[str]:
+    """The lines without I/O errors of paths between the marks that say that they are lost and back, and without the
+    first that a LUN reports behind the mark that it is deleted."""
+    lost, deleted = set[str](), set[str]()
     for line in lines:
+        if gone := _DELETED.search(line.rstrip()):
+            deleted.add(gone[1])
+        if (powered := _POWER_ON.search(line)) and powered[1] in deleted:
+            deleted.remove(powered[1])
+            continue
         if mark := _PATH.search(line.rstrip()):
             (lost.add if mark[2] == "lost" else lost.discard)(mark[1])
         failed = _FAILED_ON.search(line)

@@ -158,7 +158,7 @@ def packages(cache: Cache, pin: str, names: Sequence[str], what: str, tell: Tell
 def assemble(root: Path, versions: Mapping[str, str]) -> Payload:
     """Payload from ``root``, where the packages were unpacked. Raises LabBroken when a file is absent."""
     keep = {*LIBRARIES, LOADER}
-    verbs = sorted(path.name for path in (_HERE / "verbs").glob("*.sh") if path.name != SENT)
+    verbs = sorted(path.name for path in (_HERE / "verbs").glob("*.sh") if path.name not in SENT)
     scripts = ("runner.sh", *(f"verbs/{name}" for name in verbs))
     entries = {
         "bin/busybox": regular(_read(root, "usr/bin/busybox"), executable=True),

@@ -34,6 +34,7 @@ from lab.realise.stacks import linear
 from lab.topology.model import Disk, Driver, Hba, Lun, Stack, StackKind, Topology
 
 CONFIGFS = "/sys/kernel/config"
+SCSI_DEBUG = "/sys/bus/pseudo/drivers/scsi_debug"
 _MIB = 1 << 20
 _MB = 10**6
 _SCSI_DEBUG_ID = 7
@@ -134,7 +135,7 @@ def _scsi_debug(topology: Topology) -> Iterator[Step]:
     optional = ("host_max_queue", "submit_queues")
     yield Module("scsi_debug", " ".join(f"{key}={value}" for key, value in parameters.items()), optional)
     # scsi_debug replaces an invalid value without an error.
-    yield Confirm("disk.service", "/sys/bus/pseudo/drivers/scsi_debug/ndelay", str(disks[0].service))
+    yield Confirm("disk.service", f"{SCSI_DEBUG}/ndelay", str(disks[0].service))
     host = "/sys/devices/pseudo*/adapter0/host*"
     for number, lun in enumerate(topology.luns.values()):
         target = number if number < _SCSI_DEBUG_ID else number + 1

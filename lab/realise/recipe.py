@@ -62,10 +62,12 @@ def watches(topology: Topology) -> dict[str, str]:
 
 
 def attribute_file(topology: Topology, name: str, path: str) -> str:
-    """The file of an attribute of a LUN or stack: in sysfs, or below ``config/`` in null_blk's folder of configfs."""
+    """The file of an attribute of a LUN or stack: in sysfs, or below ``config/`` of null_blk or scsi_debug."""
     if not path.startswith(CONFIG):
         return f"{sysfs(name)}/{path}"
-    return f"{drivers.CONFIGFS}/nullb/nullb{[*topology.luns].index(name)}/{path.removeprefix(CONFIG)}"
+    null_blk = topology.hbas[topology.luns[name].hba].driver is Driver.NULL_BLK
+    folder = f"{drivers.CONFIGFS}/nullb/nullb{[*topology.luns].index(name)}" if null_blk else drivers.SCSI_DEBUG
+    return f"{folder}/{path.removeprefix(CONFIG)}"
 
 
 def elevator(name: str) -> tuple[Step, ...]:

@@ -12,7 +12,7 @@ _SECOND = 10**9
 TOPOLOGY = Field("topology", name_text(), "the topology's name, that of its file", "3ware-8506")
 TITLE = Field("title", Text(), "what it models, in a sentence", "Two disks on one host", default="")
 MEMORY = Field("memory", size(128 * _MEBIBYTE, 1 << 38), "memory of the guest", "512M", required=True)
-CONFIG = "config/"  # begins the name of an attribute of null_blk in configfs
+CONFIG = "config/"  # begins the name of an attribute of null_blk in configfs, or of scsi_debug's driver
 MOST_CPUS = 8
 """More than the plugin can tell apart (MOST_CPUS in native/sharing/cpus.h) are refused."""
 CPUS = Field("cpus", Integer(1, MOST_CPUS), "virtual CPUs; on the virtual clock they take turns", "4", default=1)

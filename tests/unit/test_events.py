@@ -9,6 +9,7 @@ from harness.cli import main
 from harness.run.plan import guest_job
 from harness.scenario.load import read_scenario
 from lab.base.errors import InputErrors
+from lab.guest.console import warnings
 from lab.guest.steps.device import LinkStep, Module
 from lab.guest.steps.load import Meanwhile, RunLoad
 from lab.guest.steps.setting import Confirm
@@ -90,8 +91,15 @@ def test_an_attribute_of_null_blk_is_in_configfs(tmp_path: Path) -> None:
     (beside,) = (step for step in steps if isinstance(step, Meanwhile))
     files = [getattr(step, "path", "") for _, step in beside.timed]
     assert files[1] == "/sys/kernel/config/nullb/nullb0/submit_queues"
-    path.write_text(path.read_text().replace("driver: null_blk", "driver: scsi_debug"))
-    with pytest.raises(InputErrors, match="in arm a d0 is no LUN of null_blk"):
+    path.write_text(path.read_text().replace("driver: null_blk, can_queue: 64", "driver: scsi_debug, can_queue: 64"))
+    scenario = read_scenario(str(path))
+    steps = guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
+    (beside,) = (step for step in steps if isinstance(step, Meanwhile))
+    assert [getattr(step, "path", "") for _, step in beside.timed][
+        1
+    ] == "/sys/bus/pseudo/drivers/scsi_debug/submit_queues"
+    path.write_text(path.read_text().replace("driver: scsi_debug", "driver: tcm_loop"))
+    with pytest.raises(InputErrors, match="in arm a d0 is no LUN of null_blk or scsi_debug"):
         read_scenario(str(path))
 
 
@@ -123,8 +131,8 @@ def test_late_events_are_waited_for_before_anything_is_sent(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("event", "says"),
     [
-        ("{at: 10ms}", "expected either queue or disk, write and to"),
-        ("{at: 10ms, disk: d0, write: queue/nr_requests}", "expected either queue or disk, write and to"),
+        ("{at: 10ms}", "expected queue, or disk with either"),
+        ("{at: 10ms, disk: d0, write: queue/nr_requests}", "expected queue, or disk with either"),
         ("{at: 10ms, disk: d1, write: queue/nr_requests, to: '4'}", "arm a has no LUN or stack d1"),
         ("{at: 1s, queue: {scheduler: kyber}}", "after the load"),
         ("{at: 10ms, cpu: 1, queue: {scheduler: kyber}}", "arm a has no CPU 1"),
@@ -142,3 +150,78 @@ def test_an_event_that_cannot_be_is_refused_with_its_line(tmp_path: Path, event:
     (problem,) = caught.value.problems
     assert says in problem.message
     assert problem.line == 16
+
+
+def acting(path: Path, *events: str) -> str:
+    """A scenario with these events in place of the others."""
+    head = TEXT[: TEXT.index("    events:")].replace("disk: d0, rw", "disk: d2, rw")
+    topology = """\
+  hbas: {loop: {driver: tcmu, can_queue: 64}}
+  disks: {d0..4: {size: 128M, rate: 100 MB/s}, s0: {size: 64M, rate: 100 MB/s}}
+  luns: {d0..4: {hba: loop, disks: [d0..4]}, s0: {hba: loop, disks: [s0]}}
+  stacks:
+    pa: {kind: linear, over: [d3], size: 64M}
+    md0: {kind: md, level: raid1, over: [d0..1]}
+    fs: {kind: filesystem, type: ext4, over: [d4]}
+"""
+    start, end = head.index("  hbas:"), head.index("queue: {scheduler")
+    rows = "".join(f"      - {{{event}}}\n" for event in events)
+    path.write_text(f"{head[:start]}{topology}{head[end:]}    events:\n{rows}")
+    return str(path)
+
+
+def test_what_is_done_to_devices(tmp_path: Path) -> None:
+    path = acting(
+        tmp_path / "events.yaml",
+        "at: 10ms, disk: pa, do: suspend, ios: 5",
+        "at: 20ms, disk: pa, do: resume",
+        "at: 30ms, disk: md0, do: fail, member: d1",
+    )
+    scenario = read_scenario(path)
+    assert [event.text for event in scenario.loads["one"].events] == [
+        "suspend pa at 10 ms and 5 I/Os",
+        "resume pa at 20 ms",
+        "fail md0/d1 at 30 ms",
+    ]
+    steps = guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
+    (beside,) = (step for step in steps if isinstance(step, Meanwhile))
+    assert beside.files()["one.meanwhile"].splitlines()[:4] == [
+        "0.010000\tact/completions\tpa\t5",
+        "0.000000\tact/do\tsuspend[pa]\tsuspend\tpa",
+        "0.010000\tact/do\tresume[pa]\tresume\tpa",
+        "0.010000\tact/do\tfail[md0/d1]\tfail\tmd0/d1",
+    ]
+    assert "/verbs/act.sh" in beside.files()
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        ("at: 1ms, disk: d0, do: suspend", "in arm a d0 is not a stack of kind linear or stripe or"),
+        ("at: 1ms, disk: pa, do: freeze", "in arm a pa is not a stack of kind filesystem, which freeze needs"),
+        ("at: 1ms, disk: pa, do: delete", "in arm a pa is not a SCSI LUN, which delete needs"),
+        ("at: 1ms, disk: md0, do: fail", "fail needs a member of md0: d0, d1"),
+        ("at: 1ms, disk: md0, do: fail, member: d2", "fail needs a member of md0: d0, d1"),
+        ("at: 1ms, disk: s0, do: delete, member: d2", "delete takes no member"),
+        ("at: 1ms, disk: pa, do: suspend", "nothing ends this suspend"),
+        ("at: 1ms, disk: pa, do: suspend, to: x", "expected queue, or disk with either write and to or do"),
+        ("at: 1ms, ios: 3, queue: {scheduler: none}", "the I/Os of which disk"),
+    ],
+)
+def test_what_cannot_be_done_is_told(tmp_path: Path, event: str, message: str) -> None:
+    with pytest.raises(InputErrors, match=message):
+        read_scenario(acting(tmp_path / "events.yaml", event))
+
+
+def test_a_lun_that_was_deleted_is_powered_on_once() -> None:
+    powered = "[ {}] scsi 0:0:{}:0: Power-on or device reset occurred"
+    log = "\n".join(
+        (
+            "[ 1.0] blklab: ready",
+            "[ 2.0] blklab: 0:0:1:0 is deleted",
+            powered.format(3.0, 1),
+            powered.format(4.0, 2),
+            powered.format(5.0, 1),
+        )
+    )
+    assert warnings(log, set_up=1.5) == (powered.format(4.0, 2), powered.format(5.0, 1))

@@ -39,10 +39,11 @@ def every_step(pair: Pair) -> Iterator[Step]:
 
 
 def lacking(step: Step, archive: Mapping[str, ArchiveEntry]) -> str:
-    """The verb or the program that the step needs and the archive has not."""
+    """The verb or the program that the step needs, and neither the archive nor the job has."""
     file, _, name = step.verb.rpartition("/")
     script, place = (f"verbs/{file}.sh", f"{file}_{name}()") if file else ("runner.sh", f"\t{name}")
-    if script not in archive or not re.search(rf"^{re.escape(place)}[ )]", archive[script].data.decode(), re.M):
+    text = step.files().get(f"/{script}") or (archive[script].data.decode() if script in archive else "")
+    if not re.search(rf"^{re.escape(place)}[ )]", text, re.M):
         return step.verb
     program = "losetup" if isinstance(step, Loop) else "sh"
     if isinstance(step, Filesystem):

@@ -265,6 +265,7 @@ def test_every_allowed_option_has_a_sample() -> None:
         "nrfiles",
         "overwrite",
         "rate_process",
+        "thinktime_blocks",
         "thinktime_spin",
         "zonemode",
         "zonesize",

@@ -45,13 +45,14 @@ def listed(rows: Iterable[str]) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
-SENT = "queue.sh"
+SENT = frozenset({"act.sh", "queue.sh"})
 """Verbs that come with a job which needs them: in the image they would move the figures of all guests."""
 
 
-def sent_verbs() -> Mapping[str, str]:
-    """The file of these verbs, by its path in the guest."""
-    return {f"/verbs/{SENT}": (Path(__file__).parents[1] / "verbs" / SENT).read_text()}
+def sent_verbs(verb: str) -> Mapping[str, str]:
+    """The file of ``verb``, one of these, by its path in the guest."""
+    name = f"{verb.partition('/')[0]}.sh"
+    return {f"/verbs/{name}": (Path(__file__).parents[1] / "verbs" / name).read_text()}
 
 
 def job_files(steps: Iterable[Step], *, deadline: int) -> dict[str, bytes]:

@@ -133,6 +133,9 @@ class Timed:
     cpu: int | None = None
 
 
+_ON_CPU = "queue/meanwhile"
+
+
 @dataclass(frozen=True)
 class Meanwhile(Step):
     """Carry out steps beside the next load, on ``cpu`` if named, each at its time in nanoseconds from now."""
@@ -143,7 +146,7 @@ class Meanwhile(Step):
     cpu: int | None = None
 
     def fields(self) -> tuple[str, ...]:
-        return (self.verb, self.file) if self.cpu is None else ("queue/meanwhile", self.file, str(self.cpu))
+        return (self.verb, self.file) if self.cpu is None else (_ON_CPU, self.file, str(self.cpu))
 
     @property
     def name(self) -> str:
@@ -155,7 +158,9 @@ class Meanwhile(Step):
 
     def files(self) -> Mapping[str, str]:
         file = {self.file: listed(line_of(seconds, *step.fields()) for seconds, step in self._waits())}
-        return file if self.cpu is None else {**file, **sent_verbs()}
+        for _, step in self.timed:
+            file |= step.files()
+        return file if self.cpu is None else {**file, **sent_verbs(_ON_CPU)}
 
     def _waits(self) -> Iterator[tuple[str, Step]]:
         """Each step with the seconds between the one before and itself."""

@@ -34,6 +34,32 @@ class Try(Setting):
     verb = "try"
 
 
+class SentStep(Step):
+    """A step whose verb comes with the job."""
+
+    def files(self) -> Mapping[str, str]:
+        return sent_verbs(self.verb)
+
+
+@dataclass(frozen=True)
+class Act(SentStep):
+    """Do ``action`` to ``target``, NAME or NAME/MEMBER, which the kernel may refuse, and record the exit status."""
+
+    verb = "act/do"
+    knob: str
+    action: str
+    target: str
+
+
+@dataclass(frozen=True)
+class AwaitCompletions(SentStep):
+    """Wait until the block device ``name`` has completed ``count`` reads and writes more."""
+
+    verb = "act/completions"
+    name: str
+    count: int
+
+
 class Confirm(Setting):
     """Read a knob that was set by other means, such as a module parameter, and compare."""
 
@@ -91,14 +117,11 @@ class Read(Recorded):
     verb = "sysfs/read"
 
 
-class Counters(Recorded):
+class Counters(Recorded, SentStep):
     """Record the counters of the block device in the folder ``path`` that are zero when it is idle, as NAME=COUNT ...:
     requests in flight, of wbt too, and busy devices and tags. Those of debugfs are absent where a kernel has none."""
 
     verb = "queue/counters"
-
-    def files(self) -> Mapping[str, str]:
-        return sent_verbs()
 
 
 class Locate(Recorded):

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is done to devices under a load: the kernel accepts it, and I/Os wait for its end."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.record.store import load_run
+
+pytestmark = [pytest.mark.network, pytest.mark.slow]
+CHECKOUT = Path(__file__).parents[2]
+HEAD = """\
+scenario: done
+title: What is done to devices while a load runs
+schema: 1
+queue: {scheduler: none}
+window: {ramp: 0s, runtime: 300ms}
+seeds: 1
+arms: {a: {}}
+"""
+STACKS = """\
+topology:
+  memory: 512M
+  hbas: {h: {driver: null_blk, can_queue: 64}}
+  disks: {d0..3: {size: 128M, service: 10us}}
+  luns: {d0..3: {hba: h, disks: [d0..3]}}
+  stacks:
+    fs: {kind: filesystem, type: ext4, over: [d2]}
+    md0: {kind: md, level: raid1, over: [d0..1], bitmap: internal}
+    pa: {kind: linear, over: [d3], size: 64M}
+loads:
+  load:
+    file: {disk: fs, rw: randwrite, bs: 4k, iodepth: 1, ioengine: psync, size: 8M, thinktime: 1ms}
+    writer: {disk: md0, rw: randwrite, bs: 4k, iodepth: 1, ioengine: psync, thinktime: 1ms}
+    reader: {disk: pa, rw: randread, bs: 4k, iodepth: 1, ioengine: psync, thinktime: 1ms}
+    events:
+      - {at: 50ms, disk: md0, do: fail, member: d1}
+      - {at: 60ms, disk: md0, do: remove, member: d1}
+      - {at: 70ms, disk: md0, do: re-add, member: d1}
+      - {at: 100ms, disk: fs, do: freeze}
+      - {at: 150ms, disk: fs, do: thaw}
+      - {at: 200ms, disk: pa, do: suspend, ios: 10}
+      - {at: 220ms, disk: pa, do: resume}
+"""
+LUNS = """\
+topology:
+  memory: 512M
+  hbas: {h: {driver: scsi_debug, can_queue: 64}}
+  disks: {d0..1: {size: 64M, service: 10us}}
+  luns: {d0..1: {hba: h, disks: [d0..1]}}
+loads:
+  load:
+    reader: {disk: d0, rw: randread, bs: 4k, iodepth: 1, ioengine: psync, thinktime: 1ms}
+    events:
+      - {at: 40ms, disk: d1, do: delete}
+      - {at: 60ms, disk: d1, do: rescan}
+      - {at: 100ms, disk: d0, write: config/every_nth, to: "10"}
+      - {at: 150ms, disk: d0, write: config/every_nth, to: "0"}
+"""
+
+
+@pytest.mark.parametrize("kernel", ["debian:6.1", "debian:7.2"])
+@pytest.mark.parametrize(
+    ("text", "waits"), [(STACKS, {"file": 40e6, "reader": 10e6}), (LUNS, {})], ids=["stacks", "luns"]
+)
+def test_the_kernel_does_what_events_ask_for(kernel: str, text: str, waits: dict[str, float], tmp_path: Path) -> None:
+    """A write waits while its filesystem is frozen, for 50 ms, a read while its device is suspended, for 20 ms."""
+    (tmp_path / "done.yaml").write_text(HEAD + text)
+    words = ("run", str(tmp_path / "done.yaml"), "--kernel", kernel, "--results", str(tmp_path / "results"))
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *words], cwd=CHECKOUT, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = load_run(tmp_path / "results" / "done" / "latest").path
+    (tried,) = run.glob("boots/*/out/tried")
+    rows = [line.split("\t") for line in tried.read_text().splitlines()]
+    assert len(rows) == text.count("{at: ")
+    assert {accepted for _, _, accepted, _ in rows} == {"1"}
+    (cell,) = json.loads((run / "verdict.json").read_text())["cells"]
+    for role, least in waits.items():
+        assert cell["figures"][f"load.{role}.lat.max"] >= least
