@@ -6,7 +6,7 @@ executes up to ``length`` instructions, then it goes on; ``passes`` times.
 """
 
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -38,13 +38,16 @@ class Change:
 class Schedule:
     """``changes`` alone, or those that the plugin draws from ``seed`` by ``strategy``: turns, or stalls.
 
-    Without a change a turn has ``turn`` instructions, with 0 until QEMU's next timer.
+    Without a change a turn has ``turn`` instructions, with 0 until QEMU's next timer. The log may have ``values``.
+    ``uses``: an instruction reads a line that CPUs share, a number, or writes it (True); sorted.
     """
 
     changes: tuple[Change, ...] = ()
     strategy: str = ""
     seed: int = 0
     turn: int = 0
+    values: bool = False
+    uses: tuple[tuple[int, int, bool], ...] = ()
 
     @property
     def text(self) -> str:
@@ -53,17 +56,24 @@ class Schedule:
             STALLS: f"stalls {self.seed} {_PERMILLE[self.seed % len(_PERMILLE)]} {self.seed // 4 % 2}\n",
         }
         turn = f"turn {self.turn}\n" if self.turn and self.strategy != TURNS else ""
-        return turn + drawn.get(self.strategy, "") + "".join(f"{change}\n" for change in self.changes)
+        uses = "".join(f"uses {address:x} {line} {'rw'[writes]}\n" for address, line, writes in self.uses)
+        head = turn + "values\n" * self.values + uses
+        return head + drawn.get(self.strategy, "") + "".join(f"{change}\n" for change in self.changes)
 
 
 @dataclass(frozen=True)
 class Course:
-    """What a boot did: ``hits`` of places, a digest of their ``order``, and how often each began on each CPU."""
+    """What a boot did: ``hits`` of places, a digest of their ``order``, and how often each began on each CPU.
+
+    ``pairs``: a CPU began the second place when the last one of another CPU was the first; both use one shared line,
+    and one of them writes it.
+    """
 
     hits: int = 0
     order: str = ""
     changes: int = 0
     places: Mapping[tuple[int, int], int] = field(default_factory=dict, repr=False)
+    pairs: frozenset[tuple[int, int]] = field(default=frozenset(), repr=False)
 
     def among(self, addresses: Collection[int]) -> "Course":
         """With places at these ``addresses`` alone, unless there are none."""
@@ -76,8 +86,9 @@ def read_course(text: str) -> Course:
     head, *rows = map(str.split, text.splitlines())
     try:
         _, hits, _, order, _, changes = head
-        places = {(int(cpu), int(address, 16)): int(count) for _, cpu, address, count in rows}
-        return Course(int(hits), order, int(changes), places)
+        places = {(int(cpu), int(at, 16)): int(count) for _, cpu, at, *rest in rows for count in rest}
+        pairs = frozenset((int(first, 16), int(second, 16)) for _, first, second, *rest in rows if not rest)
+        return Course(int(hits), order, int(changes), places, pairs)
     except ValueError as error:
         raise LabBroken(f"the plugin's schedule cannot be read: {error}", remedy="report this as a bug") from error
 
@@ -104,21 +115,29 @@ def drawn(strategy: str, seed: int, places: Mapping[tuple[int, int], int]) -> Sc
 
 @dataclass(frozen=True)
 class Stay:
-    """Where ``cpu`` goes on, at the ``executed`` instruction of all CPUs."""
+    """Where ``cpu`` goes on, at the ``executed`` instruction of all CPUs.
+
+    ``values`` are what instructions there read and wrote last, by their addresses, as far as the log has them.
+    """
 
     cpu: int
     address: int
     executed: int
+    values: Mapping[int, int] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
 class Made:
-    """A change that was made, where other CPUs executed meanwhile, and where its own CPU went on."""
+    """A change that was made, where other CPUs executed meanwhile, and where its own CPU went on.
+
+    ``values`` are those of the block behind which it stopped.
+    """
 
     change: Change
     executed: int
     others: tuple[Stay, ...]
     back: Stay | None
+    values: Mapping[int, int] = field(default_factory=dict, compare=False)
 
 
 def read_log(folder: Path) -> Iterator[Made]:
@@ -129,11 +148,15 @@ def read_log(folder: Path) -> Iterator[Made]:
     for start, end in pairwise((*starts, len(rows))):
         cpu, address, *numbers, executed = rows[start][1:]
         nth, length, passes = map(int, numbers)
-        stays = [(row[0], _stay(row)) for row in rows[start + 1 : end]]
+        stopped = dict[int, int]()
+        # The line of a block is before its values, and CPUs execute one at a time.
+        latest, stays = {cpu: stopped}, list[tuple[str, Stay]]()
+        for word, number, at, *rest in rows[start + 1 : end]:
+            if word == "value":
+                latest.get(number, stopped)[int(at, 16)] = int(rest[-1], 16)
+            else:
+                latest[number] = {}
+                stays.append((word, Stay(int(number), int(at, 16), int(rest[0]), latest[number])))
         back = next((stay for word, stay in stays if word == "back" and stay.cpu == int(cpu)), None)
         others = tuple(stay for word, stay in stays if word == "run")
-        yield Made(Change(int(cpu), int(address, 16), nth, length, passes), int(executed), others, back)
-
-
-def _stay(row: Sequence[str]) -> Stay:
-    return Stay(int(row[1]), int(row[2], 16), int(row[3]))
+        yield Made(Change(int(cpu), int(address, 16), nth, length, passes), int(executed), others, back, stopped)

@@ -2,6 +2,7 @@
 """``blklab hunt``: search schedules of several CPUs for one under which a scenario fails, and repeat a find."""
 
 import json as json_of
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -64,7 +65,7 @@ def _hunt(
 ) -> int:
     if replay is not None:
         return _replay(read_find(find_file(replay)), kernel, results)
-    limits = Limits(seeds or _DEFAULT_SEEDS, minutes or 0, first, go_on)
+    limits = Limits(seeds or (0 if minutes else _DEFAULT_SEEDS), minutes or math.inf, first, go_on)
     if kept is not None:
         find = read_find(find_file(kept))
         chosen, arms, strategy = find.planned, [find.arm], find.strategy

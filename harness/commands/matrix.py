@@ -44,18 +44,19 @@ from harness.grid.lines import METRICS, GridRow
 from harness.grid.measure import MatrixPlan, Sweeper, cells_of, merge, parts, read_shard, run_matrix
 from harness.grid.page import of_rows, set_page
 from harness.grid.timeline import STEP, text, timeline
+from harness.hunt.matrix import HuntCell, hunt_matrix, keep_hunts, kept_hunts
 from harness.patch.choice import choice_lines
 from harness.patch.sources import Sources
 from harness.record.grid import GridFolder
 from harness.record.store import Store
 from harness.report.terminal.grid import print_matrix
-from harness.report.terminal.printing import console_of
+from harness.report.terminal.printing import console_of, folded, plain_table, print_wide
 from harness.report.terminal.scenario import Estimate
 from harness.run.plan import expand as cells
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, LabBroken, Misuse
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, LabBroken, Misuse
 from lab.kernels.debian import expand
 from lab.kernels.git import commit_of, is_repository
 from lab.kernels.resolve import check, resolve
@@ -76,13 +77,14 @@ def _matrix(
     seeds: int | None,
     shard: tuple[int, int],
     merge: Sequence[Path] | None,
+    hunt: int | None,
     dask: str | None,
     jobs: int,
     results: str | None,
     refresh: bool,
     dry_run: bool,
 ) -> int:
-    words = words_of(tree=tree if changed else None, changed=changed, kernels=kernels, seeds=seeds)
+    words = words_of(tree=tree if changed else None, changed=changed, kernels=kernels, seeds=seeds, hunt=hunt)
     words += ["--merge", *map(str, merge)] if merge else []
     words += ["--shard", "/".join(map(str, shard))] if shard != _WHOLE else []
     command = ("blklab", "matrix", *scenarios, *words)
@@ -100,15 +102,19 @@ def _matrix(
     plan = MatrixPlan(chosen, kernels_of(specs(named, cache), get), seeds, shard, command)
     try:
         with elsewhere(dask, tell) as cluster, watched() as listener:
-            folder = run_matrix(replace(bench, cluster=cluster), plan, listener)
+            bench = replace(bench, cluster=cluster)
+            folder = run_matrix(bench, plan, listener)
+            hunts = [*hunt_matrix(bench, plan.kernels, hunt, shard, tell)] if hunt else []
     except (LabBroken, KeyboardInterrupt):
         tell("interrupted: run the same command again to resume")
         raise
-    return _print(folder)
+    return _print(folder, hunts)
 
 
 def _merge(folders: Sequence[Path], results: str | None, command: tuple[str, ...]) -> int:
-    return _print(merge(Store(results_root(results)), parts(folders), command))
+    merged = parts(folders)
+    hunts = [each for part in merged for each in kept_hunts(part.path)]
+    return _print(merge(Store(results_root(results)), merged, command), hunts)
 
 
 def _estimates(
@@ -146,11 +152,20 @@ def _changed(tree: Path, changed: str) -> tuple[Scenario, ...]:
     return tuple(candidate.scenario for candidate in choice.candidates)
 
 
-def _print(folder: GridFolder) -> int:
-    console = console_of()
+def _print(folder: GridFolder, hunts: Sequence[HuntCell]) -> int:
+    """A kernel that fails a search fails where the find calls it good."""
+    console, status = console_of(), folder.grid.exit_code
     print_matrix(console, folder.grid)
+    if hunts:
+        keep_hunts(folder.path, hunts)
+        table = plain_table("find", "kernel", "search", folded("of its seeds"))
+        for each in hunts:
+            table.add_row(each.find, each.kernel, each.status, each.says)
+        console.print()
+        print_wide(console, table)
     console.print(f"record  {shown_path(folder.path / 'matrix.json')}", soft_wrap=True)
-    return folder.grid.exit_code
+    fails = status <= EXIT_CANNOT_JUDGE and any(each.failed for each in hunts)
+    return EXIT_FAIL if fails else status
 
 
 def _timeline(
@@ -203,6 +218,12 @@ COMMANDS = {
             option("--tree", type=Path, metavar="DIR", help="a git repository of the kernel, for --changed"),
             kernels(KERNELS),
             SEEDS,
+            option(
+                "--hunt",
+                type=number(1),
+                metavar="MINUTES",
+                help="also make the kept searches of hunts/ on each kernel, for so long at most",
+            ),
             option("--shard", type=read_shard, default=_WHOLE, metavar="I/N", help="only part I of N of the cells"),
             option("--merge", nargs="+", type=Path, metavar="DIR", help="boot nothing: merge the results of shards"),
             DASK,
@@ -214,7 +235,18 @@ COMMANDS = {
         "Exit status: 0 when everything that could be judged passes, 1 fail, 125 cannot judge, 128 and above broken.",
         needs={"tree": ("changed",), "changed": ("tree",)},
         alone={
-            "merge": ("scenarios", "changed", "kernels", "seeds", "shard", "dask", "jobs", "refresh", "dry_run"),
+            "merge": (
+                "scenarios",
+                "changed",
+                "kernels",
+                "seeds",
+                "hunt",
+                "shard",
+                "dask",
+                "jobs",
+                "refresh",
+                "dry_run",
+            ),
             "changed": ("scenarios",),
         },
     ),

@@ -128,14 +128,19 @@ class Tried:
     elsewhere: bool = False
 
 
-def try_find(bench: Bench, kernel: Kernel, kept: KeptFind, scenario: Scenario, tell: Tell) -> Tried:
-    """``scenario`` is ``kept.planned``, or another layout of it. Raises what ``ready`` and boots raise."""
+def try_find(
+    bench: Bench, kernel: Kernel, kept: KeptFind, scenario: Scenario, tell: Tell, *, minutes: float = math.inf
+) -> Tried:
+    """``scenario`` is ``kept.planned``, or another layout of it; ``minutes`` end the search, too.
+
+    Raises what ``ready`` and boots raise.
+    """
     turns = bench.cluster or bench.turns
     root = folder_of(bench.store.root, scenario, kernel.spec)
     (ground,) = grounds_of(bench.lab, kernel, scenario, [kept.arm], root, tell=tell)
     if (clean := ground.clean) is not None:
         return Tried(1, str(clean)) if clean.kind == kept.kind else Tried(1, others=(str(clean),))
-    limits = Limits(kept.seeds, first=kept.first, kind=kept.kind)
+    limits = Limits(kept.seeds, minutes, kept.first, kind=kept.kind)
     searched = Search([ground], kept.strategy, root, turns.lanes.at_once, make=turns.boot).run(limits)
     faults = sorted((find.seed, str(find.trial.fault)) for find in searched.finds)
     same = [(seed - kept.first + 1, fault) for seed, fault in faults if fault.startswith(f"{kept.kind}:")]

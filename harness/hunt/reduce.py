@@ -96,8 +96,10 @@ class Reducer:
                 simpler = replace(change, passes=1)
                 if simpler != change and self.fails((*left[:place], simpler, *left[place + 1 :])):
                     left[place] = simpler
-        trial = self._boot(Schedule(tuple(self._least)))
-        return Reduced(tuple(self._least), len(changes), self._boots, trial)
+        trial = self._boot(Schedule(tuple(self._least), values=True))
+        # Of those behind the fault none is made.
+        least = tuple(made.change for made in read_log(trial.folder))
+        return Reduced(least, len(changes), self._boots, trial)
 
     def fails(self, changes: Sequence[Change]) -> bool:
         """Raises _Enough."""

@@ -2,13 +2,17 @@
 """Boots of one scenario under schedules of successive seeds, side by side, until a fault or to a limit."""
 
 import json
+import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from shutil import rmtree
+from statistics import mean
 from typing import Any
 
 from harness.hunt.trial import Fault, Ground, Trial, ready
@@ -22,16 +26,18 @@ from lab.session import Lab, run_job
 
 MIXED = "mixed"
 STRATEGIES = (MIXED, FEW, STALLS, TURNS)
-_MIX = (FEW, FEW, FEW, STALLS)
+_SHARES = (0, 1, 0, 1, 0, 1, 0, 2)
+"""The places of eight seeds of ``mixed`` in the order of what strategies find."""
 SEEDS_FILE = "seeds.jsonl"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """A search: ``seeds`` from ``first`` on, or ``minutes``; unless ``on`` a fault of ``kind``, if named, ends it."""
+    """A search: ``seeds`` from ``first`` on (0: any number), for ``minutes`` at most; a fault of ``kind``, if
+    named, ends it unless ``on``."""
 
     seeds: int
-    minutes: float = 0.0
+    minutes: float = math.inf
     first: int = 1
     on: bool = False
     kind: str = ""
@@ -42,18 +48,20 @@ class Limits:
 
 @dataclass(frozen=True)
 class Find:
-    """A seed under which the scenario failed; ``trial`` has its folder."""
+    """A seed under which the scenario failed; ``trial`` has its folder, ``strategy`` drew the schedule."""
 
     seed: int
     ground: Ground
     schedule: Schedule
     trial: Trial
+    strategy: str
 
 
 @dataclass
 class Searched:
     """``orders`` are digests of the order in which CPUs passed the places; ``earlier`` seeds were done before.
 
+    ``pairs`` are accesses of two CPUs to one shared line, of which one writes, in their order: arm and two places.
     ``phases`` are seconds of host time by phase, of all boots.
     """
 
@@ -61,9 +69,20 @@ class Searched:
     earlier: int = 0
     changes: int = 0
     orders: set[str] = field(default_factory=set)
+    pairs: set[tuple[str, int, int]] = field(default_factory=set)
     finds: list[Find] = field(default_factory=list)
     seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def both(self) -> int:
+        """Pairs of places that were passed in either order."""
+        return sum((arm, second, first) in self.pairs for arm, first, second in self.pairs if first <= second)
+
+    @property
+    def either(self) -> int:
+        """Pairs of places that were passed in one order at least."""
+        return len({(arm, *sorted(places)) for arm, *places in self.pairs})
 
 
 def demand_cpus(scenario: Scenario, arms: Sequence[str]) -> None:
@@ -93,10 +112,32 @@ def grounds_of(
         yield ready(lab, kernel, (scenario, scenario.arms[name]), functions=at, folder=folder, tell=tell)
 
 
-def schedule_of(ground: Ground, strategy: str, seed: int) -> Schedule:
-    """The schedule of a seed; ``mixed`` takes the strategies in turn."""
-    kind = _MIX[seed % len(_MIX)] if strategy == MIXED else strategy
-    return drawn(kind, seed, ground.course.places)
+class Mix:
+    """``mixed``: of each eight seeds from ``first`` on four are of the strategy that found most before the last eight,
+    three of the second, one of the third. What a seed finds are pairs of accesses that a boot without changes does not
+    pass; their mean counts. What a seed is depends on no time, however many are made at once."""
+
+    def __init__(self, first: int) -> None:
+        self._first, self._kinds, self._gains = first, dict[int, str](), dict[int, int]()
+
+    def _known(self, seed: int) -> range:
+        block = (seed - self._first) // len(_SHARES)
+        return range(self._first, self._first + max(0, block - 1) * len(_SHARES))
+
+    def ready(self, seed: int) -> bool:
+        """Whether all is known by which its strategy is chosen."""
+        return all(each in self._gains for each in self._known(seed))
+
+    def kind(self, seed: int) -> str:
+        gains: dict[str, list[int]] = {FEW: [], STALLS: [], TURNS: []}
+        for each in self._known(seed):
+            gains[self._kinds[each]].append(self._gains[each])
+        order = sorted(gains, key=lambda kind: -mean(gains[kind] or [0]))
+        self._kinds[seed] = order[_SHARES[(seed - self._first) % len(_SHARES)]]
+        return self._kinds[seed]
+
+    def note(self, seed: int, kind: str, gain: int) -> None:
+        self._kinds[seed], self._gains[seed] = kind, gain
 
 
 class Search:
@@ -113,25 +154,36 @@ class Search:
         make: BootMaker = run_job,
     ) -> None:
         self._grounds, self._strategy = grounds, strategy
-        self._folder = root / f"{strategy}-{grounds[0].identity[:12]}-{grounds[-1].identity[:12]}"
-        self._folder.mkdir(exist_ok=True)
+        self._root = root
         self._at_once, self._progress, self._make = at_once, progress, make
         self._abort = threading.Event()
-        self._searched = Searched()
+        self._searched, self._mix = Searched(), Mix(1)
+        self._passed = {ground.arm.name: ground.course.pairs for ground in grounds}
 
     def run(self, limits: Limits) -> Searched:
         """Raises what a boot raises, after the others were stopped."""
         started, searched = time.monotonic(), self._searched
+        self._mix = Mix(limits.first)
+        # What a seed of mixed is depends on the first one.
+        name = f"{self._strategy}-{limits.first}" if self._strategy == MIXED else self._strategy
+        self._folder = self._root / f"{name}-{self._grounds[0].identity[:12]}-{self._grounds[-1].identity[:12]}"
+        self._folder.mkdir(exist_ok=True)
         done = self._earlier()
-        end = started + 60 * limits.minutes if limits.minutes else float("inf")
-        seeds = (seed for seed in self._seeds(limits) if seed not in done)
+        end = started + 60 * limits.minutes
+        seeds = deque[int]()
+        more = (seed for seed in self._seeds(limits) if seed not in done)
         waiting: dict[Future[Find], int] = {}
         with ThreadPoolExecutor(self._at_once) as pool:
             try:
                 while True:
                     ending = time.monotonic() > end or any(limits.end(find.trial.fault) for find in searched.finds)
-                    while not ending and len(waiting) < self._at_once and (seed := next(seeds, None)) is not None:
-                        waiting[pool.submit(self._try, seed)] = seed
+                    while not ending and len(waiting) < self._at_once:
+                        seeds.extend(islice(more, 1 - len(seeds)))
+                        if not seeds or (self._strategy == MIXED and not self._mix.ready(seeds[0])):
+                            break
+                        seed = seeds.popleft()
+                        kind = self._mix.kind(seed) if self._strategy == MIXED else self._strategy
+                        waiting[pool.submit(self._try, seed, kind)] = seed
                     if not waiting:
                         break
                     for future in wait(waiting, return_when=FIRST_COMPLETED).done:
@@ -146,26 +198,30 @@ class Search:
     @staticmethod
     def _seeds(limits: Limits) -> Iterator[int]:
         seed = limits.first
-        while limits.minutes or seed < limits.first + limits.seeds:
+        while not limits.seeds or seed < limits.first + limits.seeds:
             yield seed
             seed += 1
 
     def _ground(self, seed: int) -> Ground:
         return self._grounds[seed % len(self._grounds)]
 
-    def _try(self, seed: int) -> Find:
+    def _try(self, seed: int, kind: str) -> Find:
         ground, folder = self._ground(seed), self._folder / f"seed-{seed}"
-        schedule = schedule_of(ground, self._strategy, seed)
+        schedule = drawn(kind, seed, ground.course.places)
         trial = ground.boot(schedule, folder, self._abort, self._make)
         if trial.fault is None:
             rmtree(folder)
-        return Find(seed, ground, schedule, trial)
+        return Find(seed, ground, schedule, trial, kind)
 
     def _note(self, find: Find) -> None:
         trial, searched = find.trial, self._searched
         row: dict[str, Any] = {"seed": find.seed, "arm": find.ground.arm.name, "digest": trial.digest}
+        row |= {"strategy": find.strategy, "gain": 0}
         if trial.course:
-            row |= {"order": trial.course.order, "changes": trial.course.changes}
+            passed = trial.course.pairs
+            row["gain"] = len(passed - self._passed[find.ground.arm.name])
+            pairs = sorted(pair for pair in passed if (find.ground.arm.name, *pair) not in searched.pairs)
+            row |= {"order": trial.course.order, "changes": trial.course.changes, "pairs": pairs}
         if trial.fault:
             row |= {"fault": str(trial.fault)}
             searched.finds.append(find)
@@ -177,8 +233,10 @@ class Search:
 
     def _count(self, row: dict[str, Any]) -> None:
         self._searched.seeds += 1
+        self._mix.note(row["seed"], row["strategy"], row["gain"])
         self._searched.changes += row.get("changes", 0)
         self._searched.orders.add(row.get("order", str(row["seed"])))
+        self._searched.pairs |= {(row["arm"], first, second) for first, second in row.get("pairs", ())}
 
     def _earlier(self) -> set[int]:
         """The seeds that this search had done when it was interrupted; finds are made again."""

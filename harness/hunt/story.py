@@ -126,22 +126,24 @@ def story_of(find: Find, repeated: int, reduced: Reduced, strategy: str, tell: T
     lines = _sources(ground, starts | inside, tell)
     names = {at: line.field for at, line in lines.items()}
 
-    def told(cpu: int, *blocks: int) -> Told:
-        line, own = lines.get(blocks[0]), uses_of((access for start in blocks for access in uses[start]), names)
-        return Told(cpu, place_of(ground, blocks[0]), f"{line.file}:{line.number}" if line else "", tuple(own))
+    def told(*stays: Stay) -> Told:
+        first, values = stays[0], {at: value for stay in stays for at, value in stay.values.items()}
+        own = uses_of((access for stay in stays for access in uses[stay.address]), names, values)
+        source = f"{line.file}:{line.number}" if (line := lines.get(first.address)) else ""
+        return Told(first.cpu, place_of(ground, first.address), source, tuple(own))
 
-    def stopped(cpu: int, block: int) -> Told:
+    def stopped(stay: Stay) -> Told:
         """With what its function does to shared lines, where the block does nothing."""
-        own = told(cpu, block)
-        wider = (f"its function {each}" for each in uses_of(stops[block], names))
+        own = told(stay)
+        wider = (f"its function {each}" for each in uses_of(stops[stay.address], names, {}))
         return own if own.uses else replace(own, uses=tuple(wider))
 
     steps = tuple(
         Step(
-            stopped(each.change.cpu, each.change.address),
+            stopped(Stay(each.change.cpu, each.change.address, each.executed, each.values)),
             each.change.nth,
-            tuple(told(cpu, *blocks) for cpu, blocks in _entered(ground, each.others)),
-            told(each.back.cpu, each.back.address) if each.back else None,
+            tuple(told(*stays) for stays in _entered(ground, each.others)),
+            told(each.back) if each.back else None,
             each.back.executed - each.executed if each.back else 0,
         )
         for each in made
@@ -160,15 +162,20 @@ def place_of(ground: Ground, address: int) -> str:
     return f"{symbol.name}+{address - symbol.address:#x}" if symbol else "user space"
 
 
-def uses_of(accesses: Iterable[Access], fields: Mapping[int, str]) -> Iterator[str]:
-    """``reads and writes NAME`` of the lines that move most; by the field that an instruction uses, where known."""
+def uses_of(accesses: Iterable[Access], fields: Mapping[int, str], values: Mapping[int, int]) -> Iterator[str]:
+    """``reads and writes NAME (0x3)`` of the lines that move most; by the field that an instruction uses, where known,
+    and with the last of ``values``."""
     lines: dict[str, list[int]] = {}
+    last: dict[str, str] = {}
     for access in accesses:
-        own = lines.setdefault(fields.get(access.address) or access.line, [0, 0, 0])
+        name = fields.get(access.address) or access.line
+        own = lines.setdefault(name, [0, 0, 0])
         for column, count in enumerate((access.moves, access.reads, access.writes)):
             own[column] += count
+        if access.address in values:
+            last[name] = f" ({values[access.address]:#x})"
     for name, (_, reads, writes) in sorted(lines.items(), key=lambda item: -item[1][0])[:_LINES]:
-        yield f"{' and '.join(['reads'] * bool(reads) + ['writes'] * bool(writes))} {name}"
+        yield f"{' and '.join(['reads'] * bool(reads) + ['writes'] * bool(writes))} {name}{last.get(name, '')}"
 
 
 def stacks(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -187,10 +194,10 @@ def stacks(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(frames) for name, frames in told.items() if frames}
 
 
-def _entered(ground: Ground, stays: Iterable[Stay]) -> Iterator[tuple[int, list[int]]]:
+def _entered(ground: Ground, stays: Iterable[Stay]) -> Iterator[list[Stay]]:
     """The blocks of each function that a CPU enters."""
-    for (cpu, _), own in groupby(stays, lambda stay: (stay.cpu, ground.symbols.function_at(stay.address))):
-        yield cpu, [stay.address for stay in own]
+    for _, own in groupby(stays, lambda stay: (stay.cpu, ground.symbols.function_at(stay.address))):
+        yield [*own]
 
 
 def _addresses(made: Made) -> Iterator[int]:
@@ -225,6 +232,9 @@ def searched_lines(searched: Searched, grounds: Sequence[Ground], at_once: int) 
     rate = f", {now / searched.seconds:.2f} a second with {at_once} at once" if now and searched.seconds else ""
     yield f"{plural(searched.seeds, 'seed')} ({searched.earlier} of them earlier){rate}"
     yield f"{len(searched.orders)} distinct orders, {searched.changes} changes of CPU"
+    if searched.either:
+        pairs = f"{searched.either:,} pairs of blocks that use one shared line, one of them to write it"
+        yield f"{pairs}: {searched.both:,} of them in both orders"
     for ground in grounds:
         names = ", ".join(ground.functions[:_NAMES]) + (" ..." if len(ground.functions) > _NAMES else "")
         yield (

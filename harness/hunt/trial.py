@@ -17,7 +17,8 @@ from harness.judge.cells import CellResult
 from harness.judge.operands import Evidence, Unavailable, ratio_value
 from harness.run.boots import BootMaker
 from harness.run.plan import guest_job
-from harness.scenario.model import Arm, Hunt, Scenario, Status
+from harness.scenario.model import Arm, Hunt, Operand, Scenario, Status
+from harness.scenario.registry import BootFile, figure_of
 from harness.sharing.window import LineNames
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken, Misuse
@@ -111,6 +112,12 @@ class Ground:
         return uses
 
     @cached_property
+    def _numbered(self) -> tuple[tuple[int, int, bool], ...]:
+        """The accesses with a number for each line, for the plugin."""
+        number = {line: place for place, line in enumerate(sorted({access.line for access in self.accesses}))}
+        return tuple(sorted((each.address, number[each.line], each.writes > 0) for each in self.accesses))
+
+    @cached_property
     def places(self) -> str:
         return functions_file(self.symbols, (("|".join(map(re.escape, self.names)), PLACE),))
 
@@ -128,7 +135,8 @@ class Ground:
 
     def _scheduled(self, schedule: Schedule) -> PreparedJob:
         """Between changes the turns are those of the topology."""
-        return scheduled(self.lab, self.job, replace(schedule, turn=self.job.processors.turn), self.places)
+        whole = replace(schedule, turn=self.job.processors.turn, uses=self._numbered)
+        return scheduled(self.lab, self.job, whole, self.places)
 
     def boot(
         self, schedule: Schedule, folder: Path, abort: threading.Event | None = None, make: BootMaker = run_job
@@ -231,11 +239,13 @@ def _busy(record: BootRecord) -> Iterator[Fault]:
 
 
 def _broken(record: BootRecord, scenario: Scenario, arm: Arm) -> Iterator[Fault]:
-    """Claims on figures of this arm alone that do not hold."""
+    """Claims on figures of this arm alone that do not hold; lines are not counted in a hunt."""
     claims = [
         claim
         for claim in scenario.claims
-        if claim.decides and {operand.path[0] for operand in claim.ratio.operands if operand.path} == {arm.name}
+        if claim.decides
+        and {operand.path[0] for operand in claim.ratio.operands if operand.path} == {arm.name}
+        and not any(map(_of_lines, claim.ratio.operands))
     ]
     if not claims:
         return
@@ -253,3 +263,10 @@ def _broken(record: BootRecord, scenario: Scenario, arm: Arm) -> Iterator[Fault]
             continue
         if not claim.expect.holds(value):
             yield Fault("claim", f"{claim.that}: {claim.ratio.text} is {value:.4g}, expected {claim.expect.text}")
+
+
+def _of_lines(operand: Operand) -> bool:
+    match operand.path:
+        case (_, _, role, metric):
+            return figure_of(role, metric).source is BootFile.PLUGIN
+    return False

@@ -1,31 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Schedules by seed, what is wrong with a boot, the fewest changes, and a schedule as a file."""
+"""Schedules by seed, what is wrong with a boot, what it uses, the fewest changes, and the story of a find."""
 
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from harness.base.checkout import HUNTS
-from harness.cli import main
-from harness.hunt.kept import KeptFind, Tried, enough, find_file, read_find, try_find, write_find
 from harness.hunt.reduce import MOST_BOOTS, Reduced, Reducer, fewest
-from harness.hunt.search import MIXED, Find, Limits, Search, schedule_of
+from harness.hunt.search import Find
 from harness.hunt.story import Story, stacks, story_of
-from harness.hunt.trial import Fault, Ground, Trial, accesses_of, fault_of, job_of
+from harness.hunt.trial import Access, Fault, Ground, Trial, accesses_of, fault_of, job_of
 from harness.limits.entries import load_scenario
-from harness.run.boots import Lanes, Turns
-from harness.scenario.load import ref_of
-from lab.base.errors import CannotJudge, InputErrors, LabBroken, Misuse
+from lab.base.errors import LabBroken
 from lab.base.record import BootRecord, Outcome
 from lab.kernels.objects import SourceLine, Wanted
 from lab.schedule import FEW, STALLS, TURNS, Change, Course, Made, Schedule, Stay, drawn, read_course, read_log
-from lab.symbols import Symbol, Symbols, read_kallsyms
+from lab.symbols import read_kallsyms
 from tests.unit.test_sharing_report import KALLSYMS, WINDOW
 
 PLACES = {(0, 0x100): 1, (0, 0x140): 400, (1, 0x100): 2, (2, 0x200): 30}
@@ -59,15 +53,9 @@ def test_what_the_plugin_reads_of_a_schedule() -> None:
     assert Schedule(strategy=STALLS, seed=7).text == "stalls 7 80 1\n"
 
 
-def test_strategies_take_turns() -> None:
-    ground = cast(Ground, SimpleNamespace(course=Course(places=PLACES)))
-    kinds = [schedule_of(ground, MIXED, seed).strategy for seed in range(8)]
-    assert kinds == ["", "", "", STALLS] * 2
-
-
 def test_what_a_boot_did_with_a_schedule(tmp_path: Path) -> None:
-    course = read_course("hits 9 order ab12 changes 2\nplace 0 ffff8 4\nplace 1 ffff8 5\n")
-    assert course == Course(9, "ab12", 2, {(0, 0xFFFF8): 4, (1, 0xFFFF8): 5})
+    course = read_course("hits 9 order ab12 changes 2\nplace 0 ffff8 4\nplace 1 ffff8 5\npair ffff8 a0\n")
+    assert course == Course(9, "ab12", 2, {(0, 0xFFFF8): 4, (1, 0xFFFF8): 5}, frozenset({(0xFFFF8, 0xA0)}))
     with pytest.raises(LabBroken, match="schedule cannot be read"):
         read_course("hits 9 order\n")
     assert [*read_log(tmp_path)] == []
@@ -103,16 +91,19 @@ def test_a_fault_that_needs_no_change_has_none() -> None:
 
 
 def test_a_reduction_ends_where_nothing_can_be_left_out(tmp_path: Path) -> None:
-    """All 300 changes are needed. The story shows the last six of what is left, and says that fewer may do."""
+    """All 300 changes are needed, the last two are behind the fault. The story shows the last six of what is left, and
+    says that fewer may do."""
     fault = Fault("claim", "a waits")
     (tmp_path / "schedule.log").write_text("".join(f"change 0 {at:x} 1 9 1 {at}\n" for at in range(1, 301)))
+    (tmp_path / "reduce").mkdir()
+    (tmp_path / "reduce/schedule.log").write_text("".join(f"change 0 {at:x} 1 9 1 {at}\n" for at in range(1, 299)))
 
     def boot(schedule: Schedule, folder: Path) -> Trial:
         return Trial(folder, fault if len(schedule.changes) >= 300 else None, None, "", {})
 
     ground: Any = SimpleNamespace(boot=boot)
     reduced = Reducer(ground, fault, tmp_path / "reduce", lambda _: None).reduce(Schedule(), tmp_path)
-    assert (len(reduced.changes), reduced.before, reduced.boots) == (300, 300, MOST_BOOTS + 1)
+    assert (len(reduced.changes), reduced.before, reduced.boots) == (298, 300, MOST_BOOTS + 1)
     step = told_story(tmp_path).steps[0]
     lines = [*replace(told_story(tmp_path), steps=(step,) * 8, boots=reduced.boots).lines()]
     assert lines[4:6] == [
@@ -156,6 +147,15 @@ def test_what_is_wrong_with_a_boot(record: BootRecord, kind: str) -> None:
     scenario = load_scenario("hunt/planted-list")
     fault = fault_of(record, scenario, scenario.arms["null-blk"])
     assert (fault.kind if fault else "") == kind
+
+
+def test_lines_are_not_counted_in_a_hunt() -> None:
+    """All claims of null-lines on one arm alone are on lines; of a boot without any file nothing is wrong then."""
+    scenario = load_scenario("null-lines")
+    assert fault_of(_record(Outcome.BYE), scenario, scenario.arms["one-queue"]) is None
+    planted = load_scenario("hunt/qos-sleepers")
+    fault = fault_of(_record(Outcome.BYE), planted, planted.arms["null-blk"])
+    assert fault is not None and fault.kind == "data"
 
 
 def test_a_scenario_chooses_behind_what_a_cpu_stops() -> None:
@@ -225,7 +225,7 @@ def told_story(tmp_path: Path, made: str = MADE) -> Story:
     accesses = tuple(accesses_of(record, scenario, names))
     ground = Ground(lab, scenario, arm, job, names, ("submit_one",), Course(places=places), accesses=accesses)
     trial = Trial(tmp_path, Fault("hang", "task a"), None, "", {})
-    return story_of(Find(3, ground, Schedule(), trial), 3, Reduced((), 2, 5, trial), FEW, lambda _: None)
+    return story_of(Find(3, ground, Schedule(), trial, FEW), 3, Reduced((), 2, 5, trial), FEW, lambda _: None)
 
 
 def test_another_kernel_with_the_same_places_is_another_hunt(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,6 +250,21 @@ def test_a_place_says_which_shared_lines_its_block_uses(tmp_path: Path) -> None:
         "-> CPU 0 in submit_one+0x18 [writes heap of reader, submit_one; writes per-CPU runqueues of CPU 0] goes on, "
         "after 30 instructions",
     ]
+
+
+def test_values_are_those_of_the_block_whose_line_is_before_them(tmp_path: Path) -> None:
+    """The last one of a line; those of the runqueue, which another block uses, are not told."""
+    record = _record(Outcome.BYE, files={"two.lines": WINDOW.encode()})
+    scenario: Any = SimpleNamespace(loads=("two",))
+    accesses = [each for each in accesses_of(record, scenario, read_kallsyms(KALLSYMS)) if each.line == "counter"]
+    rows = MADE.splitlines()
+    for place, cpu in ((1, 0), (4, 1)):
+        at = next(each.address for each in accesses if each.address - (0xFFFFFFFF81000000 + 0x100 * cpu) in range(0x80))
+        rows.insert(place, f"value {cpu} {at:x} r 2")
+        rows.insert(place + 1, f"value {cpu} {at:x} w {3 + cpu:x}")
+    lines = [line.strip() for line in told_story(tmp_path, "\n".join(rows)).lines()]
+    assert lines[5] == "1. CPU 0 in submit_one+0x0 [writes counter (0x3)], time 1, stops behind this block"
+    assert lines[6] == "-> CPU 1 in complete_one.isra.0+0x0 [writes counter (0x4)]"
 
 
 def test_the_page_has_a_column_for_each_cpu_and_a_row_for_each_place(tmp_path: Path) -> None:
@@ -296,150 +311,10 @@ def test_built_kernels_have_lines_of_source_and_fields(tmp_path: Path, monkeypat
     )
 
 
-KEPT = KeptFind(
-    *("hunt/planted-list", "null-blk", "debian:6.12", "warning: it's CPU 1", ("f", "g")),
-    ((1, "f+0x1f", 3, 500, 1), (0, "g+0x0", 1, 100, 2)),
-    *(FEW, 1, 4, enough(4), "blklab hunt x: 4 seeds"),
-)
-
-
-def test_a_find_is_a_file_and_comes_back(tmp_path: Path) -> None:
-    path = tmp_path / "schedule.yaml"
-    write_find(path, KEPT)
-    assert read_find(path) == KEPT
-    write_find(path, replace(KEPT, kernel="path:/not/here"))
-    assert read_find(path).kernel == "path:/not/here"
-    rows = (Symbol(0x100, "f"), Symbol(0x200, "g"))
-    ground = cast(
-        Ground, SimpleNamespace(symbols=Symbols(rows, rows), job=SimpleNamespace(kernel=SimpleNamespace(release="6")))
-    )
-    assert KEPT.on(ground) == (Change(1, 0x11F, 3, 500, 1), Change(0, 0x200, 1, 100, 2))
-    lacking = cast(Ground, SimpleNamespace(symbols=Symbols(rows[:1], rows[:1]), job=ground.job))
-    with pytest.raises(CannotJudge, match="6 has no function g"):
-        KEPT.on(lacking)
-
-
-def test_mistakes_of_a_find_are_told_at_once_with_their_place(tmp_path: Path) -> None:
-    path = tmp_path / "schedule.yaml"
-    write_find(path, KEPT)
-    text = (
-        path.read_text().replace("nth: 3", "nth: 0").replace("g+0x0", "g").replace("strategy: 'few'", "strategy: all")
-    )
-    text = text.replace("kernel: 'debian:6.12'", "kernel: '6.12'\ngood: ['debian:6.1', 'debain:6.1']")
-    path.write_text(text.replace("null-blk", "null-bkl").replace("warning: it", "alarm: it"))
-    with pytest.raises(InputErrors) as caught:
-        read_find(path)
-    assert [(problem.line, problem.message.split(":")[0]) for problem in caught.value.problems] == [
-        *((3, "arm"), (4, "kernel"), (5, "good"), (6, "fault"), (8, "strategy"), (14, "nth"), (15, "at")),
-    ]
-    assert "did you mean null-blk" in caught.value.problems[0].message
-    path.write_text(text.replace("hunt/planted-list", "hunt/planted-lits"))
-    with pytest.raises(InputErrors, match="scenario hunt/planted-lits does not exist"):
-        read_find(path)
-
-
-def test_a_find_has_a_name_or_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.hunt.kept.HUNTS", tmp_path)
-    path = tmp_path / "planted-list.yaml"
-    write_find(path, KEPT)
-    assert find_file(str(path)) == find_file("planted-list") == path
-    with pytest.raises(Misuse, match="there is no find planted-lits, did you mean planted-list"):
-        find_file("planted-lits")
-
-
-@pytest.mark.parametrize("path", sorted(HUNTS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_shipped_finds_load(path: Path) -> None:
-    kept = read_find(find_file(path.stem))
-    assert kept.planned.arms[kept.arm].topology.processors.several
-    assert kept.planned.hunt
-    assert kept.planned.hunt.at == kept.functions
-    assert kept.seeds >= enough(kept.after)
-
-
-def test_the_two_planted_races_that_were_found_are_shipped() -> None:
-    assert {path.stem for path in HUNTS.glob("*.yaml")} >= {"planted-list", "planted-sleep"}
-
-
-@pytest.mark.parametrize(("after", "seeds"), [(1, 1), (4, 17), (36, 164), (1000, 4603)])
-def test_a_kept_search_is_so_long_that_one_in_a_hundred_misses(after: int, seeds: int) -> None:
-    """(1 - 1/after)^seeds <= 1 % and one seed fewer is more: 0.75^17 = 0.75 %, 0.75^16 = 1.002 %."""
-    assert enough(after) == seeds
-    assert (1 - 1 / after) ** seeds <= 0.01 < (1 - 1 / after) ** (seeds - 1) or after == 1
-
-
-class _Boots:
-    """A ground whose seeds fail as ``faults`` says; a schedule names its seed."""
-
-    course, identity, clean = Course(places=PLACES), "0" * 40, None
-    functions: tuple[str, ...] = ("f", "g")
-    arm = SimpleNamespace(name="null-blk")
-
-    def __init__(self, faults: dict[int, Fault]) -> None:
-        self.faults, self.seeds, self.makers = faults, list[int](), set[object]()
-
-    def boot(self, schedule: Schedule, folder: Path, abort: Any = None, make: object = None) -> Trial:
-        folder.mkdir(exist_ok=True)
-        self.seeds.append(schedule.seed)
-        self.makers.add(make)
-        return Trial(folder, self.faults.get(schedule.seed), None, str(schedule.seed), {})
-
-
-@pytest.mark.parametrize(
-    ("faults", "tried", "last"),
-    [
-        ({}, Tried(17), 26),
-        ({12: Fault("warning", "a"), 14: Fault("warning", "b")}, Tried(3, "warning: a"), 12),
-        ({11: Fault("hang", "x"), 15: Fault("warning", "a")}, Tried(6, "warning: a", ("hang: x",)), 15),
-        ({11: Fault("hang", "x")}, Tried(17, others=("hang: x",)), 26),
-    ],
-    ids=["nothing", "found", "another kind first", "another kind alone"],
-)
-def test_a_kept_search_ends_at_a_fault_of_its_kind(
-    faults: dict[int, Fault], tried: Tried, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """17 seeds of stalls from 10 on; the boots are made up."""
-    boots = _Boots(faults)
-    monkeypatch.setattr("harness.hunt.kept.grounds_of", lambda *_, **__: [boots])
-    kernel: Any = SimpleNamespace(spec="debian:6.12")
-    kept = replace(KEPT, strategy=STALLS, first=10)
-    turns = Turns(Lanes(1, 1 << 30), boot=cast(Any, "here"))
-    bench: Any = SimpleNamespace(lab=None, store=SimpleNamespace(root=tmp_path), turns=turns, cluster=None)
-    assert try_find(bench, kernel, kept, kept.planned, lambda _: None) == tried
-    assert boots.seeds == [*range(10, last + 1)]
-    boots.functions = ("f",)
-    again = try_find(bench, kernel, kept, kept.planned, lambda _: None)
-    assert again.elsewhere and boots.makers == {"here"}
-    bench.cluster = replace(turns, boot=cast(Any, "on a worker"))
-    shutil.rmtree(tmp_path / "hunts")
-    try_find(bench, kernel, kept, kept.planned, lambda _: None)
-    assert boots.makers == {"here", "on a worker"}
-
-
-def test_a_search_on_a_cluster_makes_its_boots_there(tmp_path: Path) -> None:
-    boots: Any = _Boots({})
-    elsewhere: Any = object()
-    assert Search([boots], STALLS, tmp_path, 2, make=elsewhere).run(Limits(5)).seeds == 5
-    assert boots.makers == {elsewhere}
-
-
-def test_words_of_hunt_that_contradict_each_other(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (
-        ["--kept", "planted-sleep", "--first", "3"],
-        ["x", "--kept", "planted-sleep"],
-        ["--replay", "a", "x"],
-    ):
-        assert main(["hunt", *words]) == 129
-        assert "does not go with" in capsys.readouterr().err
-
-
-def test_a_find_without_a_schedule_is_searched_for(capsys: pytest.CaptureFixture[str]) -> None:
-    assert not read_find(HUNTS / "qos-sleepers.yaml").changes
-    assert main(["hunt", "--replay", "qos-sleepers"]) == 129
-    assert "blklab hunt --kept" in capsys.readouterr().err
-
-
-def test_a_find_names_its_scenario_so_that_it_loads_again() -> None:
-    scenario = load_scenario("hunt/planted-list")
-    assert ref_of(scenario) == "hunt/planted-list"
-    assert load_scenario(ref_of(scenario)).digest == scenario.digest
-    assert ref_of(replace(scenario, path=Path("mine/x.yaml"))) == "mine/x.yaml"
+def test_the_plugin_gets_what_instructions_do_to_lines() -> None:
+    lines = Schedule(uses=((0x10, 0, False), (0x10, 1, True))).text.splitlines()
+    assert lines == ["uses 10 0 r", "uses 10 1 w"]
+    accesses = (Access(0x204, "other", 0, 5, 0), Access(0x4, "counter", 3, 0, 0), Access(0x204, "counter", 5, 0, 0))
+    nothing: Any = None
+    ground = Ground(nothing, nothing, nothing, nothing, nothing, ("f0",), accesses=accesses)
+    assert ground._numbered == ((0x4, 0, False), (0x204, 0, False), (0x204, 1, True))

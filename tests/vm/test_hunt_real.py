@@ -59,9 +59,11 @@ def test_one_seed_repeats_warm_and_cold_and_another_one_differs(ground: Ground, 
     assert other.digest != warm.digest
     if strategy == FEW:
         assert {made.change for made in read_log(warm.folder)} <= {*schedules[0].changes}
+    assert warm.course
     if strategy == STALLS:
-        assert warm.course
         assert warm.course.changes > 0
+        assert warm.course.pairs - ground.course.pairs
+    assert {place for pair in ground.course.pairs for place in pair} <= {at for _, at in ground.course.places}
 
 
 @pytest.mark.network
@@ -69,13 +71,16 @@ def test_one_seed_repeats_warm_and_cold_and_another_one_differs(ground: Ground, 
 def test_a_cpu_stands_for_its_length_though_timers_end_the_turns_of_others(
     machine: tuple[Lab, Kernel], tmp_path: Path
 ) -> None:
-    """CPU 2 reads all the time, and a timer ends each read after 1 us."""
+    """CPU 2 reads all the time, and a timer ends each read after 1 us. A log of values changes nothing."""
     for name in ("ready", "boot"):
         (tmp_path / name).mkdir()
     ground = _ground(*machine, SCENARIO, tmp_path / "ready", "blk_mq_start_request")
     (address, count), length = min((at, n) for (cpu, at), n in ground.course.places.items() if cpu == 0), 50_000
-    ground.boot(Schedule((Change(0, address, 1 + count // 2, length),)), tmp_path / "boot")
+    schedule = Schedule((Change(0, address, 1 + count // 2, length),))
+    plain, logged = (ground.boot(replace(schedule, values=wanted), tmp_path / "boot") for wanted in (False, True))
+    assert plain.digest == logged.digest
     (made,) = read_log(tmp_path / "boot")
+    assert made.values
     assert made.back
     assert length <= made.back.executed - made.executed < 2 * length
 

@@ -11,8 +11,12 @@
  *     turns SEED                        each turn has another length
  *     stalls SEED PERMILLE LONG         a change at so many of 1,000 blocks of those functions; LONG 1: 128 to 65,536
  *                                       instructions, each power of two as often, 0: lengths of turns
+ *     uses ADDRESS LINE r|w             the instruction uses that line, a number; in the order of addresses
+ *     values                            log what the blocks of changes in those functions read and write
  *     at CPU ADDRESS NTH LENGTH PASSES  a change when CPU begins the block at ADDRESS for the NTH time
- *   output=PREFIX   PREFIX.N is written at the end of window N: how often each block began on each CPU
+ *   output=PREFIX   PREFIX.N is written at the end of window N: how often each block began on each CPU, and for each
+ *                   "pair A B" that a CPU began B, when the last block of another one that uses lines was A, both use
+ *                   one line, and one of them writes it
  *
  * A change: the CPU executes the block and stops. Each other CPU that has something to do executes up to LENGTH
  * instructions, then the CPU goes on; with more PASSES it executes one block, and the others execute again. Without a
@@ -23,6 +27,7 @@
  *   change CPU ADDRESS NTH LENGTH PASSES EXECUTED    instructions of all CPUs so far
  *   run CPU ADDRESS EXECUTED                         where another CPU goes on meanwhile, and in which p functions
  *   back CPU ADDRESS EXECUTED                        the CPU itself
+ *   value CPU PC r|w VALUE                           behind the line of its block: at most 64 bits, VALUE in hex
  */
 #include "cpus.h"
 #include "profile/functions.h"
@@ -36,7 +41,9 @@
 
 #define PLACE	'p'
 #define BUCKETS (1u << 14)
+#define MOST_PAIRED 4096u /* blocks of which orders are kept */
 #define MOST_SHOWN 64 /* lines of one change, apart from the last */
+#define MOST_VALUES 256u /* of one change */
 #define MOST_ASIDE (4 * MOST_CPUS) /* blocks of others in a row: the CPU has halted in an unknown way */
 
 EXPORT int qemu_plugin_version = PLUGIN_API;
@@ -49,12 +56,22 @@ struct change {
 
 struct place {
 	uint64_t address, count[MOST_CPUS];
+	uint64_t *before; /* a bit for each block that another CPU had begun last */
+	unsigned int number;
 	struct change *changes;
 	struct place *next;
 };
 
+/* What an instruction does to a line that CPUs share. */
+struct use {
+	uint64_t address;
+	unsigned int line;
+	char how;
+};
+
 struct translated {
 	struct place *place; /* of a block in one of the functions */
+	const struct use *uses, *uses_end;
 	uint64_t address;
 	bool starts, marker, yields;
 	unsigned int length;
@@ -66,14 +83,20 @@ static struct {
 } standing[MOST_CPUS];
 
 static struct place *buckets[BUCKETS];
+static struct place *numbered[MOST_PAIRED];
+static const struct translated *passed[MOST_CPUS]; /* the last block that uses lines */
+static unsigned int number_count;
+static struct use *uses, *uses_end;
 static struct marker start;
 static const void *clock_handle;
 static FILE *log_file;
 static uint64_t state, permille, base_turn, turn, turn_began, executed, hits, order, changes;
 static bool active, random_turns, yielded, long_changes;
 static bool cut; /* QEMU ended the turn of another CPU since one stood */
-static unsigned int standing_count, shown, aside;
+static bool values, ends_change;
+static unsigned int standing_count, shown, valued, aside;
 static struct cpu *last; /* whose turn it is */
+static struct cpu *executing; /* whose block it is */
 
 static uint64_t draw(uint64_t below)
 {
@@ -121,6 +144,26 @@ static void begin_turn(struct cpu *cpu)
 	turn = random_turns ? draw_length() : base_turn;
 }
 
+static int by_address(const void *one, const void *other)
+{
+	const struct place *left = *(struct place *const *)one, *right = *(struct place *const *)other;
+
+	return (left->address > right->address) - (left->address < right->address);
+}
+
+static void write_pairs(FILE *file, const struct place *place)
+{
+	struct place *before[MOST_PAIRED];
+	unsigned int count = 0;
+
+	for (unsigned int other = 0; place->before && other < number_count; other++)
+		if (place->before[other / 64] >> other % 64 & 1)
+			before[count++] = numbered[other];
+	qsort(before, count, sizeof(*before), by_address);
+	for (unsigned int other = 0; other < count; other++)
+		fprintf(file, "pair %" PRIx64 " %" PRIx64 "\n", before[other]->address, place->address);
+}
+
 static void write_window(void)
 {
 	FILE *file = window_open();
@@ -131,6 +174,9 @@ static void write_window(void)
 			for (unsigned int cpu = 0; cpu < MOST_CPUS; cpu++)
 				if (place->count[cpu])
 					fprintf(file, "place %u %" PRIx64 " %" PRIu64 "\n", cpu, place->address, place->count[cpu]);
+	for (unsigned int bucket = 0; bucket < BUCKETS; bucket++)
+		for (struct place *place = buckets[bucket]; place; place = place->next)
+			write_pairs(file, place);
 	window_close(file);
 }
 
@@ -148,7 +194,7 @@ static void make_change(const struct cpu *cpu, const struct place *place, uint64
 	cut = false;
 	standing_count++;
 	changes++;
-	shown = 0;
+	shown = valued = 0;
 	fprintf(log_file, "change %u %" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", cpu->number,
 		place->address, place->count[cpu->number], length, passes, executed);
 	fflush(log_file);
@@ -175,6 +221,7 @@ static void go_on(struct cpu *cpu, const struct translated *now)
 			end_turn();
 		} else {
 			standing_count--;
+			ends_change = true;
 			note("back", cpu, now->address);
 			fflush(log_file);
 		}
@@ -187,6 +234,37 @@ static void go_on(struct cpu *cpu, const struct translated *now)
 			end_turn();
 			return;
 		}
+}
+
+static bool conflict(const struct translated *one, const struct translated *other)
+{
+	for (const struct use *own = one->uses; own < one->uses_end; own++)
+		for (const struct use *its = other->uses; its < other->uses_end; its++)
+			if (own->line == its->line && (own->how == 'w' || its->how == 'w'))
+				return true;
+	return false;
+}
+
+/* Blocks get numbers as they are first begun: they are translated in another order in a guest that was restored. */
+static void note_pairs(const struct cpu *cpu, const struct translated *now)
+{
+	struct place *place = now->place;
+
+	if (now->uses == now->uses_end)
+		return;
+	if (!place->before && number_count < MOST_PAIRED) {
+		place->before = taken(MOST_PAIRED / 8);
+		place->number = number_count;
+		numbered[number_count++] = place;
+	}
+	for (unsigned int other = 0; place->before && other < MOST_CPUS; other++)
+		if (other != cpu->number && passed[other] && passed[other]->place->before &&
+		    conflict(passed[other], now)) {
+			unsigned int number = passed[other]->place->number;
+
+			place->before[number / 64] |= 1ull << number % 64;
+		}
+	passed[cpu->number] = now;
 }
 
 static void visit(const struct cpu *cpu, struct place *place)
@@ -236,15 +314,34 @@ static void on_block(unsigned int index, void *data)
 		return;
 	if (now->marker && !window_begins())
 		write_window();
-	cpu = cpu_now();
+	cpu = executing = cpu_now();
+	ends_change = false;
 	if (standing_count) {
 		go_on(cpu, now);
 	} else if (!take_turn(cpu, now)) {
 		end_turn();
 	}
-	if (now->place)
+	if (now->place) {
+		note_pairs(cpu, now);
 		visit(cpu, now->place);
+	}
 	executed += now->length;
+}
+
+static void on_access(unsigned int index, qemu_plugin_meminfo_t info, uint64_t address, void *pc)
+{
+	qemu_plugin_mem_value value;
+
+	(void)index;
+	(void)address;
+	if (!(standing_count || ends_change) || valued++ >= MOST_VALUES)
+		return;
+	/* The union begins with the lowest byte, whatever the size. */
+	value = qemu_plugin_mem_get_value(info);
+	if (value.type < QEMU_PLUGIN_MEM_VALUE_U64)
+		value.data.u64 &= (1ull << (8u << value.type)) - 1;
+	fprintf(log_file, "value %u %" PRIxPTR " %c %" PRIx64 "\n", executing->number, (uintptr_t)pc,
+		qemu_plugin_mem_is_store(info) ? 'w' : 'r', value.data.u64);
 }
 
 /* hlt, pause and mwait, which end a block */
@@ -255,6 +352,21 @@ static bool does_yield(const struct qemu_plugin_insn *insn)
 
 	return (size == 1 && code[0] == 0xf4) || (size == 2 && code[0] == 0xf3 && code[1] == 0x90) ||
 	       (size == 3 && !memcmp(code, "\x0f\x01\xc9", 3));
+}
+
+static const struct use *uses_from(uint64_t address)
+{
+	const struct use *low = uses, *high = uses_end;
+
+	while (low < high) {
+		const struct use *middle = low + (high - low) / 2;
+
+		if (middle->address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
@@ -269,6 +381,15 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	new->yields = does_yield(qemu_plugin_tb_get_insn(tb, new->length - 1));
 	if (function_at(new->address)->kind == (enum kind)PLACE)
 		new->place = place_at(new->address);
+	new->uses = uses_from(new->address);
+	new->uses_end = uses_from(qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, new->length - 1)) + 1);
+	for (unsigned int i = 0; values && new->place && i < new->length; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+
+		// NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the guest
+		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+						 (void *)(uintptr_t)qemu_plugin_insn_vaddr(insn));
+	}
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_R_REGS, new);
 }
 
@@ -279,15 +400,33 @@ static void on_cpu(qemu_plugin_id_t id, unsigned int index)
 	cpus_prepare();
 }
 
+static void add_use(struct use use)
+{
+	size_t count = (size_t)(uses_end - uses);
+
+	/* Doubled at powers of two. */
+	if (!(count & (count - 1)))
+		uses = realloc(uses, sizeof(use) * (count ? 2 * count : 1));
+	if (!uses)
+		fail("no memory");
+	uses[count] = use;
+	uses_end = uses + count + 1;
+}
+
 static void read_line(const char *line)
 {
 	struct change change = { 0 };
+	struct use use = { 0 };
 	struct place *place;
 	uint64_t address, wide;
 
 	if (sscanf(line, "turn %" SCNu64, &base_turn) == 1)
 		return;
-	if (sscanf(line, "turns %" SCNu64, &state) == 1) {
+	if (!strcmp(line, "values\n")) {
+		values = true;
+	} else if (sscanf(line, "uses %" SCNx64 " %u %c", &use.address, &use.line, &use.how) == 3) {
+		add_use(use);
+	} else if (sscanf(line, "turns %" SCNu64, &state) == 1) {
 		random_turns = true;
 	} else if (sscanf(line, "at %u %" SCNx64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &change.cpu, &address, &change.nth,
 			  &change.length, &change.passes) == 5 && change.passes) {
