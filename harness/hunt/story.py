@@ -164,16 +164,16 @@ def place_of(ground: Ground, address: int) -> str:
 
 def uses_of(accesses: Iterable[Access], fields: Mapping[int, str], values: Mapping[int, int]) -> Iterator[str]:
     """``reads and writes NAME (0x3)`` of the lines that move most; by the field that an instruction uses, where known,
-    and with the last of ``values``."""
+    and with the last of ``values`` of instructions that use one line alone."""
     lines: dict[str, list[int]] = {}
-    last: dict[str, str] = {}
+    of: dict[int, set[str]] = {}
     for access in accesses:
         name = fields.get(access.address) or access.line
+        of.setdefault(access.address, set()).add(name)
         own = lines.setdefault(name, [0, 0, 0])
         for column, count in enumerate((access.moves, access.reads, access.writes)):
             own[column] += count
-        if access.address in values:
-            last[name] = f" ({values[access.address]:#x})"
+    last = {name: f" ({values[at]:#x})" for at, (name, *others) in sorted(of.items()) if at in values and not others}
     for name, (_, reads, writes) in sorted(lines.items(), key=lambda item: -item[1][0])[:_LINES]:
         yield f"{' and '.join(['reads'] * bool(reads) + ['writes'] * bool(writes))} {name}{last.get(name, '')}"
 

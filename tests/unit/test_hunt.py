@@ -12,7 +12,7 @@ import pytest
 
 from harness.hunt.reduce import MOST_BOOTS, Reduced, Reducer, fewest
 from harness.hunt.search import Find
-from harness.hunt.story import Story, stacks, story_of
+from harness.hunt.story import Story, stacks, story_of, uses_of
 from harness.hunt.trial import Access, Fault, Ground, Trial, accesses_of, fault_of, job_of
 from harness.limits.entries import load_scenario
 from lab.base.errors import LabBroken
@@ -253,7 +253,7 @@ def test_a_place_says_which_shared_lines_its_block_uses(tmp_path: Path) -> None:
 
 
 def test_values_are_those_of_the_block_whose_line_is_before_them(tmp_path: Path) -> None:
-    """The last one of a line; those of the runqueue, which another block uses, are not told."""
+    """The last one of a line. Of an instruction that uses two lines none is told: which of both it was is unknown."""
     record = _record(Outcome.BYE, files={"two.lines": WINDOW.encode()})
     scenario: Any = SimpleNamespace(loads=("two",))
     accesses = [each for each in accesses_of(record, scenario, read_kallsyms(KALLSYMS)) if each.line == "counter"]
@@ -265,6 +265,8 @@ def test_values_are_those_of_the_block_whose_line_is_before_them(tmp_path: Path)
     lines = [line.strip() for line in told_story(tmp_path, "\n".join(rows)).lines()]
     assert lines[5] == "1. CPU 0 in submit_one+0x0 [writes counter (0x3)], time 1, stops behind this block"
     assert lines[6] == "-> CPU 1 in complete_one.isra.0+0x0 [writes counter (0x4)]"
+    both = (Access(4, "a", 0, 1, 1), Access(4, "b", 0, 1, 0), Access(8, "c", 0, 1, 5))
+    assert [*uses_of(both, {}, {4: 1, 8: 2})] == ["writes c (0x2)", "writes a"]
 
 
 def test_the_page_has_a_column_for_each_cpu_and_a_row_for_each_place(tmp_path: Path) -> None:
