@@ -6,7 +6,8 @@
 act_do() {
 	name=/lab/${3%%/*} member=$(readlink -f "/lab/${3#*/}") status=0
 	case $2 in
-	suspend | resume) dmsetup "$2" --noudevsync "${3%%/*}" ;;
+	suspend) dmsetup suspend --noudevsync "${3%%/*}" ;;
+	resume) dmsetup resume --noudevsync "${3%%/*}" ;;
 	freeze) busybox fsfreeze --freeze "$name" ;;
 	thaw) busybox fsfreeze --unfreeze "$name" ;;
 	delete) act_delete "$name" ;;
