@@ -173,7 +173,7 @@ COMMANDS = {
                 choices=STRATEGIES,
                 default=MIXED,
                 help="few: one to three changes; stalls: some of all places; turns: random lengths (default: mixed,"
-                " few and stalls)",
+                " most of those that find most)",
             ),
             option(
                 "--at",

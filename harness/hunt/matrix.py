@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from harness.base.files import read_json, write_json
+from harness.base.plain import from_plain, to_plain
 from harness.hunt.kept import every_find, try_find
 from harness.report.format import plural
 from harness.run.bench import Bench
@@ -21,8 +22,8 @@ _FILE = "hunts.json"
 class HuntCell:
     """What a kept search found on a kernel within its part of the budget: ``seeds`` were tried, of ``wanted``.
 
-    ``fault`` is empty where it found none, ``reason`` where the kernel could be searched. ``failed``: the kernel is one
-    that the file of the find calls good.
+    ``fault``, ``others`` and ``elsewhere`` are those of ``Tried``; ``reason`` is why the kernel could not be searched.
+    ``failed``: it has the fault, and the file of the find calls it good.
     """
 
     find: str
@@ -30,6 +31,8 @@ class HuntCell:
     wanted: int
     seeds: int = 0
     fault: str = ""
+    others: tuple[str, ...] = ()
+    elsewhere: bool = False
     reason: str = ""
     failed: bool = False
 
@@ -37,26 +40,28 @@ class HuntCell:
     def status(self) -> str:
         if self.reason:
             return "SKIP"
-        return "FAIL" if self.failed else "found" if self.fault else "none"
+        if self.fault:
+            return "FAIL" if self.failed else "found"
+        return "other" if self.others else "none"
 
     @property
     def says(self) -> str:
         if self.reason:
             return self.reason
-        if self.fault:
-            return f"seed {self.seeds} of the search: {self.fault}"
-        ended = "" if self.seeds >= self.wanted else ", ended by the budget"
-        return f"{self.seeds} of {plural(self.wanted, 'seed')}{ended}"
+        where = ", not in the functions of the find" if self.elsewhere else ""
+        faults = [self.fault] if self.fault else self.others
+        ended = "" if faults or self.seeds >= self.wanted else ", ended by the budget"
+        return "; ".join([f"{self.seeds} of {plural(self.wanted, 'seed')}{where}{ended}", *faults])
 
 
 def keep_hunts(folder: Path, hunts: Sequence[HuntCell]) -> None:
     """Beside the record of the matrix in ``folder``."""
-    write_json(folder / _FILE, [asdict(each) for each in hunts])
+    write_json(folder / _FILE, to_plain(hunts))
 
 
 def kept_hunts(folder: Path) -> Iterator[HuntCell]:
     """None of a matrix without."""
-    yield from (HuntCell(**row) for row in read_json(folder / _FILE) or ())
+    yield from (from_plain(HuntCell, row) for row in read_json(folder / _FILE) or ())
 
 
 def hunt_matrix(
@@ -79,4 +84,4 @@ def hunt_matrix(
         except CannotJudge as error:
             yield replace(cell, reason=error.message)
         else:
-            yield replace(cell, seeds=tried.seeds, fault=tried.fault, failed=bool(tried.fault) and spec in kept.good)
+            yield replace(cell, **asdict(tried), failed=bool(tried.fault) and spec in kept.good)

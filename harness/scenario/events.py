@@ -79,6 +79,8 @@ def read_events(load_row: Row, end: int) -> Iterator[Event]:
             row.add("", message, "write queue: {scheduler: none}")
         elif row.get("ios") and not row.get("disk"):
             row.add("ios", "events: the I/Os of which disk?", "write disk: NAME, with write and to or with do")
+        elif row.get("member") and not row.get("do"):
+            row.add("member", "events: what is done to the member?", f"write do: {names(ACTIONS)}")
         elif (event := row.build(Event, queue=_queue(row.get("queue")))) is not None:
             if event.at >= end or len(event.times(end)) > _MOST_EVENTS:
                 says = f"{len(event.times(end))} times" if event.at < end else "after the load"
@@ -113,6 +115,9 @@ def check_events(load_row: Row, events: tuple[Event, ...], arms: Mapping[str, _Q
                 break
             if event.do and (message := _misfit(event, topology, driver)):
                 row.add("do", f"events: in arm {arm} {message}")
+                break
+            if event.ios and lun and queue.get("iostats") == "0":
+                row.add("ios", f"events: arm {arm} does not count the I/Os of {event.disk}", "leave out iostats: 0")
                 break
             if event.cpu is not None and event.cpu >= topology.processors.cpus:
                 row.add("cpu", f"events: arm {arm} has no CPU {event.cpu}", f"write machine: {{cpus: {event.cpu + 1}}}")

@@ -134,6 +134,8 @@ def test_late_events_are_waited_for_before_anything_is_sent(tmp_path: Path) -> N
         ("{at: 10ms}", "expected queue, or disk with either"),
         ("{at: 10ms, disk: d0, write: queue/nr_requests}", "expected queue, or disk with either"),
         ("{at: 10ms, disk: d1, write: queue/nr_requests, to: '4'}", "arm a has no LUN or stack d1"),
+        ("{at: 10ms, disk: d0, write: queue/nr_requests, to: '4', member: d1}", "what is done to the member"),
+        ("{at: 10ms, queue: {scheduler: kyber}, ios: 5}", "the I/Os of which disk"),
         ("{at: 1s, queue: {scheduler: kyber}}", "after the load"),
         ("{at: 10ms, cpu: 1, queue: {scheduler: kyber}}", "arm a has no CPU 1"),
         ("{at: 10ms, queue: {async_depth: 8}}", "async_depth needs an elevator, and arm a has none"),
@@ -150,6 +152,15 @@ def test_an_event_that_cannot_be_is_refused_with_its_line(tmp_path: Path, event:
     (problem,) = caught.value.problems
     assert says in problem.message
     assert problem.line == 16
+
+
+def test_the_ios_of_a_queue_without_iostats_are_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "events.yaml"
+    path.write_text(TEXT.replace("queue: {scheduler: none}", "queue: {scheduler: none, iostats: 0}", 1))
+    read_scenario(str(path))
+    path.write_text(path.read_text().replace("write: queue/wbt_lat_usec", "ios: 5, write: queue/wbt_lat_usec"))
+    with pytest.raises(InputErrors, match="arm a does not count the I/Os of d0"):
+        read_scenario(str(path))
 
 
 def acting(path: Path, *events: str) -> str:

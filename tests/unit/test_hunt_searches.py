@@ -203,7 +203,16 @@ def test_kept_searches_on_kernels_share_a_budget(tmp_path: Path, monkeypatch: py
     assert [*kept_hunts(tmp_path / "none")] == []
     parts = [[*hunt_matrix(bench, kernels, 1.0, (part, 2), lambda _: None)] for part in (1, 2)]
     assert [[each.kernel for each in part] for part in parts] == [["debian:6.12", "debian:9"], ["debian:7.2"]]
+    boots.faults[11] = Fault("hang", "b")
+    shutil.rmtree(tmp_path / "hunts")
+    other, *_ = hunt_matrix(bench, {"debian:7.2": kernels["debian:7.2"]}, 1.0, (1, 1), lambda _: None)
+    assert (other.status, other.failed, other.says) == ("other", False, "17 of 17 seeds; hang: b")
+    boots.functions = ("elsewhere",)
     boots.faults.clear()
+    shutil.rmtree(tmp_path / "hunts")
+    none, *_ = hunt_matrix(bench, {"debian:7.2": kernels["debian:7.2"]}, 1.0, (1, 1), lambda _: None)
+    assert (none.status, none.says) == ("none", "17 of 17 seeds, not in the functions of the find")
+    boots.functions = kept.functions
     shutil.rmtree(tmp_path / "hunts")
     (ended,) = hunt_matrix(bench, {"debian:6.12": kernels["debian:6.12"]}, 1e-9, (1, 1), lambda _: None)
     assert (ended.status, ended.seeds) == ("none", 0)

@@ -27,7 +27,7 @@ class Step:
 
     def files(self) -> Mapping[str, str]:
         """The files of the guest's /job folder that the step uses, by name."""
-        return {}
+        return sent_verbs(self.verb)
 
 
 class Delayed(Step):
@@ -50,9 +50,9 @@ SENT = frozenset({"act.sh", "queue.sh"})
 
 
 def sent_verbs(verb: str) -> Mapping[str, str]:
-    """The file of ``verb``, one of these, by its path in the guest."""
+    """The file of ``verb`` by its path in the guest, if it is one of these."""
     name = f"{verb.partition('/')[0]}.sh"
-    return {f"/verbs/{name}": (Path(__file__).parents[1] / "verbs" / name).read_text()}
+    return {f"/verbs/{name}": (Path(__file__).parents[1] / "verbs" / name).read_text()} if name in SENT else {}
 
 
 def job_files(steps: Iterable[Step], *, deadline: int) -> dict[str, bytes]:

@@ -160,7 +160,7 @@ class Meanwhile(Step):
         file = {self.file: listed(line_of(seconds, *step.fields()) for seconds, step in self._waits())}
         for _, step in self.timed:
             file |= step.files()
-        return file if self.cpu is None else {**file, **sent_verbs(_ON_CPU)}
+        return {**file, **sent_verbs(self.fields()[0])}
 
     def _waits(self) -> Iterator[tuple[str, Step]]:
         """Each step with the seconds between the one before and itself."""

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Steps that set something and read it back, and steps that record what sysfs shows."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lab.guest.steps import Step, sent_verbs
+from lab.guest.steps import Step
 
 
 @dataclass(frozen=True)
@@ -34,15 +33,8 @@ class Try(Setting):
     verb = "try"
 
 
-class SentStep(Step):
-    """A step whose verb comes with the job."""
-
-    def files(self) -> Mapping[str, str]:
-        return sent_verbs(self.verb)
-
-
 @dataclass(frozen=True)
-class Act(SentStep):
+class Act(Step):
     """Do ``action`` to ``target``, NAME or NAME/MEMBER, which the kernel may refuse, and record the exit status."""
 
     verb = "act/do"
@@ -52,7 +44,7 @@ class Act(SentStep):
 
 
 @dataclass(frozen=True)
-class AwaitCompletions(SentStep):
+class AwaitCompletions(Step):
     """Wait until the block device ``name`` has completed ``count`` reads and writes more."""
 
     verb = "act/completions"
@@ -117,7 +109,7 @@ class Read(Recorded):
     verb = "sysfs/read"
 
 
-class Counters(Recorded, SentStep):
+class Counters(Recorded):
     """Record the counters of the block device in the folder ``path`` that are zero when it is idle, as NAME=COUNT ...:
     requests in flight, of wbt too, and busy devices and tags. Those of debugfs are absent where a kernel has none."""
 

@@ -258,11 +258,12 @@ static void note_pairs(const struct cpu *cpu, const struct translated *now)
 		numbered[number_count++] = place;
 	}
 	for (unsigned int other = 0; place->before && other < MOST_CPUS; other++)
-		if (other != cpu->number && passed[other] && passed[other]->place->before &&
-		    conflict(passed[other], now)) {
+		if (other != cpu->number && passed[other] && passed[other]->place->before) {
 			unsigned int number = passed[other]->place->number;
+			uint64_t *word = &place->before[number / 64], bit = 1ull << number % 64;
 
-			place->before[number / 64] |= 1ull << number % 64;
+			if (!(*word & bit) && conflict(passed[other], now))
+				*word |= bit;
 		}
 	passed[cpu->number] = now;
 }
