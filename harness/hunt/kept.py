@@ -145,8 +145,7 @@ def try_find(
     faults = sorted((find.seed, str(find.trial.fault)) for find in searched.finds)
     same = [(seed - kept.first + 1, fault) for seed, fault in faults if fault.startswith(f"{kept.kind}:")]
     others = tuple(fault for _, fault in faults if not fault.startswith(f"{kept.kind}:"))
-    elsewhere = ground.functions != kept.functions
-    return Tried(*(min(same) if same else (searched.seeds, "")), others, elsewhere)
+    return Tried(*(min(same) if same else (searched.seeds, "")), others, ground.functions != kept.functions)
 
 
 def write_find(path: Path, kept: KeptFind) -> None:
@@ -190,8 +189,7 @@ def read_find(path: Path) -> KeptFind:
     problems.raise_if_any()
     if row is None:
         raise Misuse(f"{path} cannot be read", remedy="report this as a bug of blklab")
-    keys = ("cpu", "at", "nth", "length", "passes")
-    changes = tuple(tuple(each.get(key) for key in keys) for each in row.get("changes"))
+    changes = tuple(tuple(map(each.get, ("cpu", "at", "nth", "length", "passes"))) for each in row.get("changes"))
     given = {key: row.get(key) for key in (*_TEXTS, *_COUNTS)}
     return KeptFind(**given, functions=tuple(row.get("functions")), good=tuple(row.get("good")), changes=changes)
 

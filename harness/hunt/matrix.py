@@ -38,11 +38,9 @@ class HuntCell:
 
     @property
     def status(self) -> str:
-        if self.reason:
-            return "SKIP"
         if self.fault:
             return "FAIL" if self.failed else "found"
-        return "other" if self.others else "none"
+        return "other" if self.others else "none" if self.seeds else "SKIP"
 
     @property
     def says(self) -> str:
@@ -67,21 +65,22 @@ def kept_hunts(folder: Path) -> Iterator[HuntCell]:
 def hunt_matrix(
     bench: Bench, kernels: Mapping[str, Kernel | BlklabError], minutes: float, shard: tuple[int, int], tell: Tell
 ) -> Iterator[HuntCell]:
-    """Each find of hunts/ on each kernel, part ``shard`` of them; what a search leaves of ``minutes`` others have."""
-    part, parts = shard
+    """Part ``shard`` of finds x kernels; what a search leaves of ``minutes`` others have, without any none is begun."""
     wanted = [(Path(name).stem, kept, spec) for name, kept in every_find().items() for spec in kernels]
-    own = wanted[part - 1 :: parts]
+    own = wanted[shard[0] - 1 :: shard[1]]
     end = time.monotonic() + 60 * minutes
     for place, (name, kept, spec) in enumerate(own):
-        within = max(0.0, end - time.monotonic()) / 60 / (len(own) - place)
-        tell(f"hunt {name} on {spec}: up to {plural(kept.seeds, 'seed')}, {within:.1f} min")
+        within = (end - time.monotonic()) / 60 / (len(own) - place)
         cell = HuntCell(name, spec, kept.seeds)
+        if within <= 0:
+            yield cell
+            continue
+        tell(f"hunt {name} on {spec}: up to {plural(kept.seeds, 'seed')}, {within:.1f} min")
         try:
             kernel = kernels[spec]
             if isinstance(kernel, BlklabError):
                 raise kernel
             tried = try_find(bench, kernel, kept, kept.planned, tell, minutes=within)
+            yield replace(cell, **asdict(tried), failed=bool(tried.fault) and spec in kept.good)
         except CannotJudge as error:
             yield replace(cell, reason=error.message)
-        else:
-            yield replace(cell, **asdict(tried), failed=bool(tried.fault) and spec in kept.good)

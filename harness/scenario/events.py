@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from lab.base.units import show_time
 from lab.topology.fields import CONFIG
@@ -75,8 +76,9 @@ def read_events(load_row: Row, end: int) -> Iterator[Event]:
     for row in load_row.get("events", ()):
         given = frozenset(key for key in ("queue", "disk", "write", "to", "do") if row.get(key))
         if given not in _FORMS:
-            message = "events: expected queue, or disk with either write and to or do"
-            row.add("", message, "write queue: {scheduler: none}")
+            row.add(
+                "", "events: expected queue, or disk with either write and to or do", "write queue: {scheduler: none}"
+            )
         elif row.get("ios") and not row.get("disk"):
             row.add("ios", "events: the I/Os of which disk?", "write disk: NAME, with write and to or with do")
         elif row.get("member") and not row.get("do"):
@@ -94,37 +96,36 @@ def _queue(row: Row | None) -> dict[str, str]:
 
 
 def check_events(load_row: Row, events: tuple[Event, ...], arms: Mapping[str, _Queues]) -> None:
-    """Reports, at each event, an arm whose topology lacks its disk, or whose queues have no elevator for it."""
+    """Reports at each event the first problem of an arm: its topology lacks the disk, its queues have no elevator."""
     set_to = {event.queue.get("scheduler", "none") for event in events}
     for row, event in zip(load_row.get("events", ()), events, strict=False):
-        needs = next((key for key in event.queue if key.startswith(OF_ELEVATORS)), "")
-        for arm, (topology, queue) in arms.items():
-            if needs and set_to | {queue.get("scheduler", "none")} == {"none"}:
-                row.add("queue", f"events: {needs.replace('/', '.')} needs an elevator, and arm {arm} has none")
-                break
-            known = {*topology.luns, *topology.stacks}
-            if event.disk and event.disk not in known:
-                message = f"events: arm {arm} has no LUN or stack {event.disk}{nearest(event.disk, known)}"
-                row.add("disk", message, f"known: {names(sorted(known))}")
-                break
-            lun = topology.luns.get(event.disk)
-            driver = topology.hbas[lun.hba].driver if lun else None
-            if event.write.startswith(CONFIG) and driver not in {Driver.NULL_BLK, Driver.SCSI_DEBUG}:
-                message = f"events: in arm {arm} {event.disk} is no LUN of null_blk or scsi_debug"
-                row.add("disk", message, "write a file of sysfs")
-                break
-            if event.do and (message := _misfit(event, topology, driver)):
-                row.add("do", f"events: in arm {arm} {message}")
-                break
-            if event.ios and lun and queue.get("iostats") == "0":
-                row.add("ios", f"events: arm {arm} does not count the I/Os of {event.disk}", "leave out iostats: 0")
-                break
-            if event.cpu is not None and event.cpu >= topology.processors.cpus:
-                row.add("cpu", f"events: arm {arm} has no CPU {event.cpu}", f"write machine: {{cpus: {event.cpu + 1}}}")
-                break
+        problems = (problem for arm, queues in arms.items() for problem in _problems(event, arm, queues, set_to))
+        for problem in islice(problems, 1):
+            row.add(*problem)
         ends = [other.at for other in events if other.do == _ENDED_BY.get(event.do) and other.disk == event.disk]
         if event.do in _ENDED_BY and max(ends, default=0) <= event.at:
             row.add("do", f"events: nothing ends this {event.do}", f"write do: {_ENDED_BY[event.do]} behind it")
+
+
+def _problems(event: Event, arm: str, queues: _Queues, set_to: set[str]) -> Iterator[tuple[str, str, str]]:
+    """The key, message and remedy of what an arm does not allow; ``set_to`` are the elevators that events set."""
+    topology, queue = queues
+    needs = next((key for key in event.queue if key.startswith(OF_ELEVATORS)), "")
+    if needs and set_to | {queue.get("scheduler", "none")} == {"none"}:
+        yield "queue", f"events: {needs.replace('/', '.')} needs an elevator, and arm {arm} has none", ""
+    if event.disk and event.disk not in (known := {*topology.luns, *topology.stacks}):
+        message = f"events: arm {arm} has no LUN or stack {event.disk}{nearest(event.disk, known)}"
+        yield "disk", message, f"known: {names(sorted(known))}"
+    lun = topology.luns.get(event.disk)
+    driver = topology.hbas[lun.hba].driver if lun else None
+    if event.write.startswith(CONFIG) and driver not in {Driver.NULL_BLK, Driver.SCSI_DEBUG}:
+        yield "disk", f"events: in arm {arm} {event.disk} is no LUN of null_blk or scsi_debug", "write a file of sysfs"
+    if event.do and (message := _misfit(event, topology, driver)):
+        yield "do", f"events: in arm {arm} {message}", ""
+    if event.ios and lun and queue.get("iostats") == "0":
+        yield "ios", f"events: arm {arm} does not count the I/Os of {event.disk}", "leave out iostats: 0"
+    if event.cpu is not None and event.cpu >= topology.processors.cpus:
+        yield "cpu", f"events: arm {arm} has no CPU {event.cpu}", f"write machine: {{cpus: {event.cpu + 1}}}"
 
 
 def _misfit(event: Event, topology: Topology, driver: Driver | None) -> str:

@@ -213,10 +213,11 @@ def test_kept_searches_on_kernels_share_a_budget(tmp_path: Path, monkeypatch: py
     none, *_ = hunt_matrix(bench, {"debian:7.2": kernels["debian:7.2"]}, 1.0, (1, 1), lambda _: None)
     assert (none.status, none.says) == ("none", "17 of 17 seeds, not in the functions of the find")
     boots.functions = kept.functions
-    shutil.rmtree(tmp_path / "hunts")
-    (ended,) = hunt_matrix(bench, {"debian:6.12": kernels["debian:6.12"]}, 1e-9, (1, 1), lambda _: None)
-    assert (ended.status, ended.seeds) == ("none", 0)
-    assert ended.says == "0 of 17 seeds, ended by the budget"
+    told: list[str] = []
+    (ended,) = hunt_matrix(bench, {"debian:6.12": kernels["debian:6.12"]}, 0.0, (1, 1), told.append)
+    assert told == [], "nothing is begun"
+    assert (ended.status, ended.says) == ("SKIP", "0 of 17 seeds, ended by the budget")
+    assert replace(ended, seeds=3).status == "none"
 
 
 def test_the_strategy_that_finds_most_gets_half_of_the_seeds() -> None:
