@@ -113,9 +113,9 @@ class Ground:
 
     @cached_property
     def _numbered(self) -> tuple[tuple[int, int, bool], ...]:
-        """The accesses with a number for each line, for the plugin."""
+        """The accesses of all windows, each once, with a number for each line: the plugin compares those of blocks."""
         number = {line: place for place, line in enumerate(sorted({access.line for access in self.accesses}))}
-        return tuple(sorted((each.address, number[each.line], each.writes > 0) for each in self.accesses))
+        return tuple(sorted({(each.address, number[each.line], each.writes > 0) for each in self.accesses}))
 
     @cached_property
     def places(self) -> str:

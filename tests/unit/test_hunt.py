@@ -318,5 +318,5 @@ def test_the_plugin_gets_what_instructions_do_to_lines() -> None:
     assert lines == ["uses 10 0 r", "uses 10 1 w"]
     accesses = (Access(0x204, "other", 0, 5, 0), Access(0x4, "counter", 3, 0, 0), Access(0x204, "counter", 5, 0, 0))
     nothing: Any = None
-    ground = Ground(nothing, nothing, nothing, nothing, nothing, ("f0",), accesses=accesses)
+    ground = Ground(nothing, nothing, nothing, nothing, nothing, ("f0",), accesses=2 * accesses)
     assert ground._numbered == ((0x4, 0, False), (0x204, 0, False), (0x204, 1, True))
