@@ -222,7 +222,7 @@ COMMANDS = {
                 "--hunt",
                 type=number(1),
                 metavar="MINUTES",
-                help="also make the kept searches of hunts/ on each kernel, for so long at most",
+                help="also make the kept searches of hunts/ on each kernel, and begin none after so long",
             ),
             option("--shard", type=read_shard, default=_WHOLE, metavar="I/N", help="only part I of N of the cells"),
             option("--merge", nargs="+", type=Path, metavar="DIR", help="boot nothing: merge the results of shards"),
