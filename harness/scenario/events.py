@@ -76,13 +76,12 @@ def read_events(load_row: Row, end: int) -> Iterator[Event]:
     for row in load_row.get("events", ()):
         given = frozenset(key for key in ("queue", "disk", "write", "to", "do") if row.get(key))
         if given not in _FORMS:
-            row.add(
-                "", "events: expected queue, or disk with either write and to or do", "write queue: {scheduler: none}"
-            )
+            row.add("", "events: expected queue, or disk with write and to or do", "write queue: {scheduler: none}")
         elif row.get("ios") and not row.get("disk"):
             row.add("ios", "events: the I/Os of which disk?", "write disk: NAME, with write and to or with do")
         elif row.get("member") and not row.get("do"):
-            row.add("member", "events: what is done to the member?", f"write do: {names(ACTIONS)}")
+            actions = names(action for action, kinds in ACTIONS.items() if StackKind.MD in kinds)
+            row.add("member", "events: what is done to the member?", f"write do: {actions}")
         elif (event := row.build(Event, queue=_queue(row.get("queue")))) is not None:
             if event.at >= end or len(event.times(end)) > _MOST_EVENTS:
                 says = f"{len(event.times(end))} times" if event.at < end else "after the load"
