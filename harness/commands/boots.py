@@ -12,7 +12,8 @@ from typing import NoReturn, TypeVar
 from harness.base.checkout import CHECKOUT, EXECUTED, SCENARIOS, results_root
 from harness.commands.options import tell
 from harness.limits.entries import load_scenario
-from harness.patch.choice import REMAKE, CodeChange, ScenarioChoice, choose, load_coverage
+from harness.patch.choice import REMAKE, ScenarioChoice, choose, load_coverage
+from harness.patch.sources import CodeChange
 from harness.record.store import RunFolder, Store
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.progress import progress

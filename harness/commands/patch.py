@@ -32,10 +32,10 @@ from harness.hunt.kept import KeptFind, finds_in
 from harness.judge.visible import unseen_change
 from harness.limits.entries import load_scenario
 from harness.patch.checks import CHECKS, QUIET, Outcome
-from harness.patch.choice import BuiltChange, CodeChange, choice_lines
+from harness.patch.choice import choice_lines
 from harness.patch.report import NOT_SEEN, commit_lines, exit_code, reply, summary, verdict_line
 from harness.patch.series import Branch, Patch, branch_folder, read_series
-from harness.patch.sources import PatchText, Sources
+from harness.patch.sources import CodeChange, PatchText, Sources
 from harness.patch.study import Effect, MeasuredSeries, PackagedModules, Study, modules_alone, profiled
 from harness.patch.work import change_of, is_range, range_of, review_range, write_change
 from harness.profile.differential import Differential
@@ -247,7 +247,7 @@ def _measure(
     steps = [study.base()]
     if not certain:
         functions = study.changed_functions(steps[0], patches[-1], commits[-1])
-        scenarios = _demanded(how, BuiltChange(functions, sources))
+        scenarios = _demanded(how, Sources(branch.folder, branch.base, commits[-1], built=functions))
     compared = list[MeasuredSeries]()
     applied = list(zip(patches, commits, strict=True))
     for patch, commit in applied if how.each else applied[-1:]:
@@ -344,7 +344,7 @@ def _likely(
     how: _Measuring, source: KernelSource | None, series: Sequence[Patch]
 ) -> tuple[Sequence[Scenario], Mapping[str, KeptFind]]:
     """Scenarios and kept searches by the text of the source, or where there is none yet by that of the series."""
-    change: Sources | PatchText = PatchText(tuple(patch.text for patch in series))
+    change: CodeChange = PatchText(tuple(patch.text for patch in series))
     if source is not None:
         branch = Branch(source, branch_folder(store_of(how.results, FOLDER).root, source))
         change = Sources(branch.folder, branch.base, branch.with_all(series)[-1])

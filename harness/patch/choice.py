@@ -18,10 +18,9 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from math import log, sqrt
 from pathlib import Path
-from typing import Protocol
 
 from harness.base.files import read_json
-from harness.patch.sources import UNCOMMITTED, Executed, Function, PatchText, Touched
+from harness.patch.sources import UNCOMMITTED, CodeChange, Function, PatchText, Touched
 from harness.report.format import plural
 from harness.scenario.model import Arm, Scenario
 from lab.base.errors import LabBroken
@@ -85,57 +84,6 @@ def _places(text: str) -> Iterator[int]:
     for part in text.split(","):
         first, last = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", part).groups()  # type: ignore[union-attr]
         yield from range(int(first), int(last or first) + 1)
-
-
-class CodeChange(Protocol):
-    """What a change touches, and what that means for the functions that were seen to be executed."""
-
-    def touched(self) -> Touched: ...
-
-    def words(self) -> str:
-        """Subjects and changed lines."""
-        ...
-
-    def module(self, file: str) -> str:
-        """The module that a C file belongs to, which may be built in; empty where that is not known."""
-        ...
-
-    def executed_as(self, function: Function, executed: Executed) -> frozenset[Function]:
-        """The executed functions that contain ``function``."""
-        ...
-
-    def users(self, name: str, file: str) -> Iterator[Function]:
-        """Functions that use one of ``touched().data``."""
-        ...
-
-
-@dataclass(frozen=True)
-class BuiltChange:
-    """A change whose ``functions`` are those that differ between two builds, with their objects. Variables and tables
-    of C files, which are no code, are those of the ``text``.
-    """
-
-    functions: Mapping[str, str]
-    text: CodeChange
-
-    def touched(self) -> Touched:
-        said = self.text.touched()
-        data = {name: file for name, file in said.data.items() if file.endswith(".c") and "." not in name}
-        functions = frozenset((name, str(Path(file).with_suffix(".c"))) for name, file in self.functions.items())
-        return Touched(functions, data, said.others, built=True)
-
-    def words(self) -> str:
-        return self.text.words()
-
-    def module(self, file: str) -> str:
-        return self.text.module(file)
-
-    def executed_as(self, function: Function, executed: Executed) -> frozenset[Function]:
-        """The function itself: those that contain an inlined one differ, too."""
-        return frozenset({function} if function[0] in executed(function[1]) else ())
-
-    def users(self, name: str, file: str) -> Iterator[Function]:
-        return self.text.users(name, file)
 
 
 _SHOWN = 6

@@ -98,10 +98,14 @@ def _definition(name: str, first: int, last: int, head: str) -> Definition:
 
 
 class Sources:
-    """C files of a git repository at two revisions."""
+    """C files of a git repository at two revisions.
 
-    def __init__(self, repository: Path, old: str, new: str) -> None:
-        self._repository, self._old, self._new = repository, old, new
+    ``built``: the functions that differ between builds of both, with their objects, where these are known. They take
+    the place of those whose text differs.
+    """
+
+    def __init__(self, repository: Path, old: str, new: str, *, built: Mapping[str, str] | None = None) -> None:
+        self._repository, self._old, self._new, self._built = repository, old, new, built
         self._at = cache(self._definitions)
 
     def touched(self) -> Touched:
@@ -115,7 +119,12 @@ class Sources:
             data |= {name: file for kind, name in here if kind == "data"}
             if not here:
                 others.append(file)
-        return Touched(frozenset(functions), data, tuple(others))
+        if self._built is None:
+            return Touched(frozenset(functions), data, tuple(others))
+        # Variables and tables of C files are no code, so builds do not show them.
+        data = {name: file for name, file in data.items() if file.endswith(".c") and "." not in name}
+        functions = {(name, str(Path(file).with_suffix(".c"))) for name, file in self._built.items()}
+        return Touched(frozenset(functions), data, tuple(others), built=True)
 
     def series(self) -> str:
         """The series that the source belongs to, such as 6.12."""
@@ -141,7 +150,10 @@ class Sources:
         """The executed functions that contain ``function``: itself, or the callers into which gcc may inline it.
 
         Only a static function can be inlined. One that no load was seen to execute is inlined, or not executed at all.
+        Between builds those that contain an inlined one differ, too.
         """
+        if self._built is not None:
+            return _itself(function, executed)
         containing = set[Function]()
         seen = level = {function}
         for _ in range(_DEPTH):
@@ -239,10 +251,17 @@ class PatchText:
 
     def executed_as(self, function: Function, executed: Executed) -> frozenset[Function]:
         """The function itself: without the source nobody knows what it is inlined into."""
-        return frozenset({function} if function[0] in executed(function[1]) else ())
+        return _itself(function, executed)
 
     def users(self, name: str, file: str) -> Iterator[tuple[str, str]]:
         return iter(())
+
+
+CodeChange = Sources | PatchText
+
+
+def _itself(function: Function, executed: Executed) -> frozenset[Function]:
+    return frozenset({function} if function[0] in executed(function[1]) else ())
 
 
 def _hunks(text: str) -> Iterator[tuple[str, list[str], list[int]]]:
