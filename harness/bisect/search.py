@@ -4,11 +4,11 @@
 Under the virtual clock git chooses the commits, and each is measured once. Where ratios scatter, a posterior over the
 commits decides what to measure and when to stop. It goes along first parents, which is one line, and from a merge that
 it finds into what was merged. Of the suspects of a line, oldest first, exactly one is the culprit: before it ratios
-scatter about the good mean, from it on about the bad one, both normally with one deviation; where that is known by a
-few measurements only, by Student's distribution (W. S. Gosset, "The probable error of a mean", 1908). Each ratio turns
-the probabilities by Bayes' rule; the next commit to measure is the one that halves them, which for two alternatives
-tells most (M. Horstein, "Sequential transmission using noiseless feedback", 1963; R. Waeber, P. Frazier, S. Henderson,
-"Bisection search with noisy responses", 2013).
+scatter about the good mean, from it on about the bad one, both with one deviation, which a few measurements tell: by
+Student's distribution (W. S. Gosset, "The probable error of a mean", 1908). Each ratio turns the probabilities by
+Bayes' rule; the next commit to measure is the one that halves them, which for two alternatives tells most (M. Horstein,
+"Sequential transmission using noiseless feedback", 1963; R. Waeber, P. Frazier, S. Henderson, "Bisection search with
+noisy responses", 2013).
 """
 
 import math
@@ -131,7 +131,7 @@ class Ends:
     good: float
     bad: float
     deviation: float
-    freedom: float = math.inf
+    freedom: int
 
     @classmethod
     def of(cls, good: Sequence[float], bad: Sequence[float]) -> "Ends":
@@ -191,40 +191,24 @@ class Posterior:
         return commit, chance
 
     def _likelihood(self, ratio: float, mean: float) -> float:
+        """By Student's distribution, without the factor that both means share."""
         square, freedom = ((ratio - mean) / self.ends.deviation) ** 2, self.ends.freedom
-        if math.isinf(freedom):
-            return math.exp(-square / 2)
         return float((1 + square / freedom) ** (-(freedom + 1) / 2))
-
-
-@dataclass(frozen=True)
-class Found:
-    """One of ``suspects``, with the probability ``confidence`` after ``cost`` measurements."""
-
-    suspects: range
-    confidence: float
-    cost: int
-
-    @property
-    def culprit(self) -> int | None:
-        """None if untestable commits leave several suspects."""
-        return self.suspects[0] if len(self.suspects) == 1 else None
 
 
 Measure = Callable[[int], Sequence[float]]
 """Ratios measured at a suspect; none if it cannot be tested."""
 
 
-def search(posterior: Posterior, measure: Measure, *, confidence: float = CONFIDENCE, most: int = 10_000) -> Found:
-    """Measure the most informative suspect until ``confidence`` is reached, at most ``most`` times."""
-    cost, untestable = 0, set[int]()
+def search(posterior: Posterior, measure: Measure) -> tuple[range, float]:
+    """Measure the most informative suspect until one has ``CONFIDENCE``; the likeliest suspects, as ``likeliest``."""
+    untestable = set[int]()
     while True:
         suspects, chance = posterior.likeliest(untestable)
         place = posterior.next_place(untestable)
-        if chance >= confidence or place is None or cost >= most:
-            return Found(suspects, chance, cost)
+        if chance >= CONFIDENCE or place is None:
+            return suspects, chance
         ratios = measure(place)
-        cost += 1
         if not ratios:
             untestable.add(place)
         for ratio in ratios:
@@ -281,11 +265,11 @@ class NoisyBisection(_Search):
         excluded, tip, confidence = [self._wanted.good], self._wanted.bad, 1.0
         line = self._repository.suspects(excluded, tip, first_parent=True)
         while True:
-            result = self._search(line, ends, question)
-            confidence *= result.confidence
-            if result.culprit is None or result.confidence < CONFIDENCE:
-                return "", [line[place] for place in result.suspects], confidence
-            culprit = self._repository.commit(line[result.culprit])
+            suspects, chance = self._search(line, ends, question)
+            confidence *= chance
+            if len(suspects) > 1 or chance < CONFIDENCE:
+                return "", [line[place] for place in suspects], confidence
+            culprit = self._repository.commit(line[suspects[0]])
             merged = () if culprit.sha in excluded else self._merged(culprit, excluded)
             if not merged:
                 return culprit.sha, (), confidence
@@ -301,7 +285,7 @@ class NoisyBisection(_Search):
             case _:
                 return ()
 
-    def _search(self, line: Sequence[str], ends: Ends, question: Question) -> Found:
+    def _search(self, line: Sequence[str], ends: Ends, question: Question) -> tuple[range, float]:
         """Search a ``line`` whose last commit is bad; earlier measurements are counted first."""
         posterior = Posterior.of(ends, len(line))
         for place, commit in enumerate(line[:-1]):
@@ -331,10 +315,10 @@ class NoisyBisection(_Search):
         posterior = Posterior.of(ends, 2)
         for ratio in _values(self._notes.known(commit), question):
             posterior = posterior.updated(0, ratio)
-        result = search(posterior, lambda _: self._ratios(commit, question))
-        if result.culprit is None:
+        suspects, _ = search(posterior, lambda _: self._ratios(commit, question))
+        if len(suspects) > 1:
             return CommitWord.SKIP
-        return CommitWord.GOOD if result.culprit else CommitWord.BAD
+        return CommitWord.GOOD if suspects[0] else CommitWord.BAD
 
     def _steps(self, ends: Ends, question: Question) -> Iterator[MeasuredCommit]:
         for sha in self._met:
