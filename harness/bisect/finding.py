@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.bisect.notebook import Answer, CommitWord, Observation, Question
+from harness.bisect.notebook import RATIO, Answer, CommitWord, Observation, Question
 from harness.bisect.repository import Commit, Repository
-from harness.report.format import figure
+from harness.hunt.kept import KeptFind, odds
+from harness.report.format import figure, plural
 from harness.scenario.model import Bound, Scenario
 
 PARENT, ITSELF, REVERT = "the parent", "the commit", "the bad end with the commit reverted"
@@ -241,3 +242,12 @@ def _change(finding: Finding) -> Iterator[str]:
         yield f"  {before.that}"
         yield f"    {before.ratio}"
         yield f"    {before.range} before, {since.range} since"
+
+
+def odds_of(kept: KeptFind, answers: Sequence[tuple[Observation, Answer]]) -> str:
+    """How many seeds a good side passed, and how probable it is that they miss the fault of the bad end, the first."""
+    bad = next(seen for seen, answer in answers if answer.word is CommitWord.BAD)
+    after, good = round(1 / bad.claims[0].values[0]), [seen for seen, each in answers if each.word is CommitWord.GOOD]
+    elsewhere = any(claim.ratio != RATIO for seen in good for claim in seen.claims)
+    passed = f"The bad end fails after {plural(after, 'seed')}; each good side passed {kept.seeds}"
+    return f"{passed}: {odds(after, kept.seeds, elsewhere=elsewhere)}."

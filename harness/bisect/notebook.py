@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The measurements of a bisection, on disk before the next commit is chosen, and the claims that tell good from bad.
 
-A commit is measured by building its kernel and running the scenario on it.
+A commit is measured by building its kernel and running the scenario on it, or the search of a kept find: then a kernel
+is bad where that finds a fault of the same kind.
 """
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
@@ -15,8 +16,10 @@ from typing import Protocol
 
 from harness.base.files import read_json, write_json
 from harness.base.plain import from_plain, to_plain
+from harness.grid.lines import GridRow
+from harness.hunt.kept import KeptFind, try_find
 from harness.judge.claims import ClaimVerdict
-from harness.report.format import figure
+from harness.report.format import figure, plural
 from harness.run.bench import Bench
 from harness.run.plan import Request
 from harness.scenario.load import in_another_layout
@@ -350,3 +353,42 @@ def claim_seen(claim: ClaimVerdict) -> ClaimSeen:
     ensemble = claim.judgement.ensemble
     values = () if ensemble is None else tuple(value for _, value in sorted(ensemble.values.items()))
     return ClaimSeen(claim.that, claim.ratio, str(claim.judgement.status), values)
+
+
+RATIO = "finds per seed"
+
+
+@dataclass(frozen=True)
+class SeedOracle:
+    """Searches kernels, which are known by their commits or specs, for the fault of ``kept``.
+
+    ``kernel`` raises CannotJudge for one that cannot be built.
+    """
+
+    kept: KeptFind
+    setting: str
+    bench: Bench
+    kernel: Callable[[str], Kernel]
+    tell: Tell
+
+    def measure(self, commit: str, *, once: bool = False, moved: bool = False) -> Observation:
+        scenario = in_another_layout(self.kept.planned) if moved else self.kept.planned
+        try:
+            tried = try_find(self.bench, self.kernel(commit), self.kept, scenario, self.tell)
+        except CannotJudge as error:
+            return Observation(commit, self.setting, untestable=error.message)
+        for fault in (*filter(None, [tried.fault]), *tried.others):
+            self.tell(f"{commit[:12]}: {plural(tried.seeds, 'seed')}: {fault}")
+        if tried.others and not tried.fault:
+            return Observation(commit, self.setting, untestable=f"another fault: {tried.others[0]}")
+        that = f"{plural(self.kept.seeds, 'seed')} of {self.kept.strategy} have no fault of kind {self.kept.kind}"
+        status, rate = (Status.FAIL, 1 / tried.seeds) if tried.fault else (Status.PASS, 0.0)
+        ratio = f"{RATIO}, in other functions" if tried.elsewhere else RATIO
+        return Observation(commit, self.setting, (ClaimSeen(that, ratio, str(status), (rate,)),))
+
+    def prepare(self, commit: str) -> None:
+        self.kernel(commit)
+
+    def observed(self, row: GridRow, place: int) -> tuple[GridRow, Observation]:
+        """One of several packaged kernels."""
+        return row, self.measure(row.cells[place].kernel.spec)

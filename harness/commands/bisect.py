@@ -10,12 +10,11 @@ from pathlib import Path
 
 from harness.base.files import write_atomic
 from harness.base.plain import to_plain
-from harness.bisect.finding import Finding, mail, print_finding
-from harness.bisect.notebook import KernelOracle, State
+from harness.bisect.finding import Finding, mail, odds_of, print_finding
+from harness.bisect.notebook import KernelOracle, SeedOracle, State
 from harness.bisect.releases import Releases, between, bisect_releases, demand_figure, text
 from harness.bisect.repository import Repository, demand_repository
 from harness.bisect.search import Bisection, NoisyBisection
-from harness.bisect.seeds import SeedOracle, summary
 from harness.commands.boots import bench_of, kernel_of, scenario_of, specs, store_of
 from harness.commands.options import (
     ARMS,
@@ -33,7 +32,7 @@ from harness.commands.options import (
 from harness.commands.parser import Command, option
 from harness.grid.lines import GridRow
 from harness.grid.measure import Sweeper
-from harness.hunt.kept import KeptFind, Tried, find_file, read_find, try_find
+from harness.hunt.kept import KeptFind, find_file, read_find
 from harness.profile.cells import chosen_cell, profiles_of_runs
 from harness.profile.differential import differential
 from harness.profile.report import differential_lines
@@ -41,7 +40,6 @@ from harness.record.store import load_run
 from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench
 from harness.run.plan import run_command
-from harness.scenario.load import in_another_layout
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
@@ -115,11 +113,7 @@ class _Asked:
         return shlex.join([*words, *config_words()])
 
     def oracle(self, kept: KeptFind, kernel: Callable[[str], Kernel], setting: str = "") -> SeedOracle:
-        def attempt(commit: str, moved: bool) -> Tried:
-            scenario = in_another_layout(kept.planned) if moved else kept.planned
-            return try_find(self.bench, kernel(commit), kept, scenario, tell)
-
-        return SeedOracle(kept, setting, attempt, kernel, tell)
+        return SeedOracle(kept, setting, self.bench, kernel, tell)
 
 
 def _by_commit(wanted: Scenario, asked: _Asked, tree: Path, ends: tuple[str, str], ahead: int) -> int:
@@ -139,7 +133,7 @@ def _by_commit(wanted: Scenario, asked: _Asked, tree: Path, ends: tuple[str, str
         finding = Bisection(repository, oracle, state, folder, tell, ahead=ahead).run()
     tell(kernels.drift(state.good, state.bad))
     if asked.kept:
-        finding = replace(finding, odds=summary(asked.kept, [(step.seen, step.answer) for step in finding.steps]))
+        finding = replace(finding, odds=odds_of(asked.kept, [(step.seen, step.answer) for step in finding.steps]))
     sides = (finding.culprit.parents[0], finding.culprit.sha) if finding.culprit else ()
     repeat = [shlex.join([*asked.words, "--tree", str(tree), "--good", ends[0], "--bad", ends[1]])]
     repeat += (asked.again(f"tree:{tree}@{sha}") for sha in sides)
@@ -195,7 +189,7 @@ def _told(releases: Releases, asked: _Asked, figure: str) -> tuple[int, tuple[st
     onwards = "" if figure or _series(good) > _series(bad) else shlex.join(command)
     print("\n".join(text(releases, len(drifted.options), onwards)))
     if asked.kept:
-        print(summary(asked.kept, [(releases.seen[place], answer) for place, answer in releases.answers.items()]))
+        print(odds_of(asked.kept, [(releases.seen[place], answer) for place, answer in releases.answers.items()]))
     return EXIT_CANNOT_JUDGE if releases.left else EXIT_PASS, tags
 
 

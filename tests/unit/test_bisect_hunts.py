@@ -3,20 +3,21 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.bisect.finding import Finding, conclusion, mail
-from harness.bisect.notebook import CommitWord, State
+from harness.bisect.finding import Finding, conclusion, mail, odds_of
+from harness.bisect.notebook import CommitWord, SeedOracle, State
 from harness.bisect.releases import between, text
 from harness.bisect.repository import Repository
 from harness.bisect.search import Bisection
-from harness.bisect.seeds import SeedOracle, summary
 from harness.cli import main
 from harness.commands.bisect import _Asked
 from harness.grid.lines import GridRow
 from harness.hunt.kept import KeptFind, Tried
 from harness.limits.entries import load_scenario
+from harness.scenario.model import Scenario
 from lab.base.errors import CannotJudge
 from tests.unit.history_samples import git, history
 
@@ -29,6 +30,17 @@ FOUND, NOTHING, OTHER = Tried(35, "claim: a waits 4 ms"), Tried(164), Tried(164,
 WORDS = {"new": replace(NOTHING, elsewhere=True), "good": NOTHING, "bad": FOUND, "oops": OTHER}
 
 
+@pytest.fixture(autouse=True)
+def made_up_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bench of an oracle is a function of a kernel's name, and of whether its layout is another one."""
+
+    def try_find(bench: Any, kernel: Any, kept: KeptFind, own: Scenario, _: object) -> Tried:
+        found: Tried = bench(kernel, own.name != kept.planned.name)
+        return found
+
+    monkeypatch.setattr("harness.bisect.notebook.try_find", try_find)
+
+
 def oracle(word_of: dict[str, str], tried: list[tuple[str, bool]], told: list[str] | None = None) -> SeedOracle:
     """``word_of`` a commit or spec: good, bad, oops, or why it cannot be searched."""
 
@@ -38,7 +50,8 @@ def oracle(word_of: dict[str, str], tried: list[tuple[str, bool]], told: list[st
             raise CannotJudge(word_of[name])
         return WORDS[word_of[name]]
 
-    return SeedOracle(KEPT, "s", attempt, lambda _: None, (told if told is not None else []).append)
+    own: dict[str, Any] = {"bench": attempt, "kernel": lambda name: name}
+    return SeedOracle(KEPT, "s", **own, tell=(told if told is not None else []).append)
 
 
 def bisected(folder: Path, words: list[str], tried: list[tuple[str, bool]] | None = None) -> tuple[Finding, list[str]]:
@@ -72,7 +85,7 @@ def test_the_commit_from_which_on_a_search_finds_the_fault(tmp_path: Path) -> No
     assert finding.culprit and finding.culprit.sha == commits[9]
     assert finding.verified
     assert [moved for _, moved in tried].count(True) == 2
-    says = summary(KEPT, [(step.seen, step.answer) for step in finding.steps])
+    says = odds_of(KEPT, [(step.seen, step.answer) for step in finding.steps])
     assert says == (
         "The bad end fails after 35 seeds; each good side passed 164: 0.9% of such searches miss it, an estimate of "
         "one find."
@@ -88,7 +101,7 @@ def test_the_commit_from_which_on_a_search_finds_the_fault(tmp_path: Path) -> No
 
 def test_a_good_side_without_the_functions_of_the_find_has_no_odds(tmp_path: Path) -> None:
     finding, _ = bisected(tmp_path, ["new", "bad"])
-    says = summary(KEPT, [(step.seen, step.answer) for step in finding.steps])
+    says = odds_of(KEPT, [(step.seen, step.answer) for step in finding.steps])
     assert says.endswith("passed 164: how many searches miss it is unknown where functions of the find are missing.")
     assert "%" not in says
 
@@ -131,7 +144,7 @@ def test_the_release_from_which_on_a_search_finds_the_fault(bad: int) -> None:
     assert f"6.{bad} -> 6.{bad + 1}: 6.{bad} is the last good release, 6.{bad + 1} the first bad one" in lines
     assert "  164 seeds of few have no fault of kind claim: 0 -> 0.02857" in lines
     assert f"  {len(tried)} of 7 kernels measured" in lines
-    assert "after 35 seeds" in summary(
+    assert "after 35 seeds" in odds_of(
         KEPT, [(releases.seen[place], answer) for place, answer in releases.answers.items()]
     )
 
