@@ -81,6 +81,7 @@ class CommitRuns:
         self._kernels[commit] = kernel
 
     def builds(self, commit: str) -> str:
+        """Why it does not build, empty where it does."""
         try:
             self.kernel(commit)
         except CannotJudge as error:
@@ -88,7 +89,10 @@ class CommitRuns:
         return ""
 
     def seen(self, commit: str, scenario: str, *, moved: int = 0) -> Seen:
-        """Raises CannotJudge for a commit that does not build, LabBroken where a boot was the lab's fault."""
+        """A scenario in the layout ``moved`` of the same code.
+
+        Raises CannotJudge for a commit that does not build, LabBroken where a boot was the lab's fault.
+        """
         own, key = self.scenarios[scenario], commit + moved * _MOVED
         for _ in range(moved):
             own = in_another_layout(own)
