@@ -28,9 +28,8 @@ from harness.scenario.model import Scenario
 from harness.track.choice import Reach
 from harness.track.night import Packages, Tracker
 from harness.track.runs import CommitRuns
-from harness.track.site import Site
+from harness.track.site import Site, alarm_lines, night_lines
 from harness.track.state import Folder, Move, Night, Track, Trend
-from harness.track.text import alarm_lines, night_lines
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, BlklabError, CannotJudge, Misuse
 from lab.base.reading import real
 from lab.kernels.debian import changelog

@@ -17,8 +17,8 @@ from harness.patch.choice import ChosenScenario, ScenarioChoice
 from harness.patch.sources import Touched
 from harness.track.choice import Reach, due
 from harness.track.night import Tracker
+from harness.track.site import commands
 from harness.track.state import Alarm, Base, Folder, Kind, Night, Trend
-from harness.track.text import commands
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, LabBroken, Misuse
 from tests.unit.track_samples import SCENARIOS, Effect, History, MadeUpTracker, made_up, patched_lab
 
