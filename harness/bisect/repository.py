@@ -6,6 +6,7 @@ The search happens in a bare clone that borrows the objects of the user's reposi
 """
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,11 @@ from lab.kernels.git import commit_of
 
 _FIELDS = "%H%x00%P%x00%an <%ae>%x00%aI%x00%s"
 _CONFLICT = 1
+
+
+def is_commit(name: str) -> bool:
+    """Whether it is a commit's hash, in full."""
+    return re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", name) is not None
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,7 @@ class Repository:
         if "is the first bad commit" in text:
             return BisectStep(culprit=text.split()[0])
         if "only 'skip'ped commits left" in text:
-            return BisectStep(left=tuple(word for word in text.split() if self._is_sha(word)))
+            return BisectStep(left=tuple(filter(is_commit, text.split())))
         head = self.git("rev-parse", "--verify", "--quiet", "BISECT_HEAD", accept=(0, 1)).stdout.decode().strip()
         if not head:
             raise LabBroken(f"git bisect did not say what to test next: {text.strip()}")
@@ -137,9 +143,6 @@ class Repository:
         stamps = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in who.items()}
         before = [word for parent in parents for word in ("-p", parent)]
         return self.text("commit-tree", tree, *before, "-m", message or "no subject", extra=stamps).strip()
-
-    def _is_sha(self, word: str) -> bool:
-        return len(word) in (40, 64) and all(letter in "0123456789abcdef" for letter in word)
 
     def text(self, *arguments: str, **settings: Any) -> str:
         """What ``git`` prints, with the same arguments."""

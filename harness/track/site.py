@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 from harness.base.checkout import HUNTS
 from harness.base.files import write_atomic, write_json
 from harness.base.plain import to_plain
+from harness.bisect.repository import is_commit
 from harness.record.judging import judge_run
 from harness.record.store import load_run, read_verdict
 from harness.report.charts import MOST_LINES, multiples
@@ -19,7 +20,7 @@ from harness.report.format import duration, plural
 from harness.report.html import Values, render
 from harness.report.kcidb import ISSUE_VERSION, ORIGIN, kcidb_json
 from harness.scenario.registry import IOPS, PER_IO
-from harness.track.state import Alarm, Folder, Kind, Night, Track, Trend, is_commit, short
+from harness.track.state import Alarm, Folder, Kind, Night, Track, Trend, short
 
 SITE, OUTBOX = "site", "outbox"
 _COMMITS = 60

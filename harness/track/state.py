@@ -9,7 +9,6 @@
 The clock only names nights: their order is that of their numbers.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from harness.base.files import held, write_json
 from harness.base.plain import from_plain, to_plain
+from harness.bisect.repository import is_commit
 from lab.base import reading
 from lab.base.errors import LabBroken, Misuse
 
@@ -286,11 +286,6 @@ def _known(alarms: Iterable[Alarm]) -> str:
         f"{move.scenario}.{move.name} --commit {alarm.culprit[:12]}" for alarm in alarms for move in alarm.moves[:1]
     )
     return "; ".join(rows)
-
-
-def is_commit(name: str) -> bool:
-    """Whether it is a commit's, not the version of a package."""
-    return re.fullmatch("[0-9a-f]{40,64}", name) is not None
 
 
 def short(commit: str) -> str:
