@@ -13,6 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from harness.bisect.repository import Repository
+from harness.patch.sources import Sources
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, Misuse
 from lab.base.process import Finished, run
@@ -179,8 +180,7 @@ class Branch:
         base = commit or self._repository.committed(source.git_tree, source.title, _WHEN)
         if not source.mutant:
             return base
-        numbers = dict(re.findall(r"^(VERSION|PATCHLEVEL) *= *([0-9]+)", self.text(base, "Makefile"), re.MULTILINE))
-        release = Release.parse(f"{numbers['VERSION']}.{numbers['PATCHLEVEL']}.0")
+        release = Release.parse(Sources(self.folder, base, base).series())
         change = mutation(source.mutant, release, mutants.catalogue()).patch
         return self.applied(_patch(change, 1, change.read_bytes()), base)
 
@@ -213,9 +213,6 @@ class Branch:
     def with_all(self, series: Sequence[Patch]) -> tuple[str, ...]:
         """The commits of the patches in their order, each on the one before. Raises what ``applied`` raises."""
         return tuple(accumulate(series, lambda onto, patch: self.applied(patch, onto), initial=self.base))[1:]
-
-    def text(self, commit: str, path: str) -> str:
-        return self._repository.text("cat-file", "blob", f"{commit}:{path}", accept=(0, 128))
 
 
 def _where(patch: Patch, said: str) -> str:

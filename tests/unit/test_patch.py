@@ -75,7 +75,7 @@ def test_a_mail_in_quoted_printable_applies(tree: Path, tmp_path: Path) -> None:
     (patch,) = read_series(series_of(tmp_path, f"{head}\n\n{body}"))
     assert patch.line == 0 and "(line 3 of its patch)" in patch.place(3)
     branch = branch_of(tree, tmp_path)
-    assert "depth = 1" in branch.text(branch.applied(patch, branch.base), "block/tags.c")
+    assert "depth = 1" in git(branch.folder, "show", f"{branch.applied(patch, branch.base)}:block/tags.c")
 
 
 def test_a_patch_that_does_not_apply_is_named_with_its_line(tree: Path, tmp_path: Path) -> None:
@@ -128,9 +128,9 @@ def test_a_mutant_as_the_base(tree: Path, tmp_path: Path, monkeypatch: pytest.Mo
     base = git(tree, "rev-list", "--max-parents=0", "HEAD")
     source = replace(read_source(f"{tree}@{base}", folder), mutant="slow")
     branch = Branch(source, tmp_path / "branch")
-    assert "quantum = 1" in branch.text(branch.base, "block/tags.c")
+    assert "quantum = 1" in git(branch.folder, "show", f"{branch.base}:block/tags.c")
     assert git(branch.folder, "rev-parse", f"{branch.base}^") == base
-    assert MAKEFILE.format(minor=12) == branch.text(branch.base, "Makefile")
+    assert git(branch.folder, "show", f"{branch.base}:Makefile") == MAKEFILE.format(minor=12).strip()
 
 
 # The verdict
