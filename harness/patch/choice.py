@@ -21,7 +21,7 @@ from pathlib import Path
 
 from harness.base.files import read_json
 from harness.patch.sources import UNCOMMITTED, CodeChange, Function, PatchText, Touched
-from harness.report.format import plural
+from harness.report.format import listed, plural
 from harness.scenario.model import Arm, Scenario
 from lab.base.errors import LabBroken
 from lab.guest.steps.device import Module
@@ -84,9 +84,6 @@ def _places(text: str) -> Iterator[int]:
     for part in text.split(","):
         first, last = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", part).groups()  # type: ignore[union-attr]
         yield from range(int(first), int(last or first) + 1)
-
-
-_SHOWN = 6
 
 
 @dataclass(frozen=True)
@@ -232,34 +229,29 @@ def choice_lines(choice: ScenarioChoice, most: int, *, certain: bool = True) -> 
     """``certain``: that the first ``most`` candidates are those that are measured."""
     functions, data = sorted(name for name, _ in choice.touched.functions), sorted(choice.touched.data)
     touches = "between the builds of both differs the code of" if choice.touched.built else "touches"
-    yield f"{touches} {plural(len(functions), 'function')}: {_listed(functions) or 'none'}"
+    yield f"{touches} {plural(len(functions), 'function')}: {listed(functions) or 'none'}"
     if data:
         users = plural(len(choice.users), "further function")
-        yield f"and {_listed(data)}, which the text of {users} has: {_listed(choice.users) or 'none'}"
+        yield f"and {listed(data)}, which the text of {users} has: {listed(choice.users) or 'none'}"
     if choice.touched.others:
-        yield f"not C code: {_listed(choice.touched.others)}"
+        yield f"not C code: {listed(choice.touched.others)}"
     for name in functions:
         inside = choice.executed.get(name, frozenset())
         if inside and name not in inside:
-            yield f"{name} was not observed, but {_listed(sorted(inside))}, which may contain it"
+            yield f"{name} was not observed, but {listed(sorted(inside))}, which may contain it"
     if choice.unexecuted:
         among = f", as {plural(len(choice.outdated), 'scenario')} were not observed" if choice.outdated else ""
-        yield f"{'not observed' if among else 'no observed load executes'}: {_listed(choice.unexecuted)}{among}"
+        yield f"{'not observed' if among else 'no observed load executes'}: {listed(choice.unexecuted)}{among}"
     for row in choice.candidates[:most]:
-        why = f", and detects {_listed(row.mutants)}" if row.mutants else ""
+        why = f", and detects {listed(row.mutants)}" if row.mutants else ""
         execute = f"{plural(row.loads, 'load')} {'executes' if row.loads == 1 else 'execute'}"
-        what = f"{execute} {_listed(sorted(row.functions))}" if row.loads else f"loads {_listed(row.modules)}"
+        what = f"{execute} {listed(sorted(row.functions))}" if row.loads else f"loads {listed(row.modules)}"
         yield f"  {row.scenario.name}: {what}{why}"
     if rest := [row.scenario.name for row in choice.candidates[most:]]:
         which = "not measured, though they execute them too" if certain else "these execute them too"
-        yield f"{which}: {_listed(rest, len(rest))} (--all)"
+        yield f"{which}: {', '.join(rest)} (--all)"
     if choice.outdated:
-        yield f"not observed as they are now: {_listed(choice.outdated, len(choice.outdated))}"
-
-
-def _listed(names: Sequence[str], most: int = _SHOWN) -> str:
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+        yield f"not observed as they are now: {', '.join(choice.outdated)}"
 
 
 def relevances(change: str, touched: Touched, scenarios: Sequence[Scenario]) -> Mapping[str, float]:

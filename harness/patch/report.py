@@ -11,7 +11,7 @@ from harness.patch.study import Effect, MeasuredSeries, SeriesKernel, outcomes, 
 from harness.profile.differential import Differential
 from harness.profile.report import differential_lines
 from harness.record.store import RunFolder
-from harness.report.format import LEGEND, MARKS, figure, plural
+from harness.report.format import LEGEND, MARKS, figure, listed, plural
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS
 from lab.base.units import Tell
@@ -174,6 +174,5 @@ def _configurations(base: Kernel, other: Kernel) -> str:
     options = drift(base.config, other.config).options
     if not options:
         return "Both have the same configuration."
-    shown = ", ".join(f"{name} {was} -> {now}" for name, (was, now) in list(options.items())[:_OPTIONS])
-    more = f" and {len(options) - _OPTIONS} more" if len(options) > _OPTIONS else ""
-    return f"Their configurations differ in {shown}{more}, so a difference is not the code's alone."
+    shown = listed([f"{name} {was} -> {now}" for name, (was, now) in options.items()], _OPTIONS)
+    return f"Their configurations differ in {shown}, so a difference is not the code's alone."

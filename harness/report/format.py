@@ -78,6 +78,12 @@ def percent(share: float) -> str:
     return f"{100 * share:,.0f} %" if share >= 1 else f"{100 * share:.3g} %"
 
 
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """``a, b and 3 more``: the first ``most`` names, and how many are left."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 

@@ -11,7 +11,7 @@ from statistics import fmean
 from harness.figures.samples import LoadUse
 from harness.limits.filling import FlowKind
 from harness.limits.limits import Allowed, allowed
-from harness.report.format import plural
+from harness.report.format import listed, plural
 from harness.scenario.model import Load, Role
 from lab.base.errors import Misuse
 from lab.base.units import show_rate, show_size, show_time
@@ -211,15 +211,11 @@ def _stack_lines(stack: Stack) -> tuple[str, ...]:
 def _members(stacks: list[Stack]) -> str:
     """The members: the first of each stack, then the second of each and so on, as ranges."""
     columns = list(zip(*(stack.over for stack in stacks), strict=True)) if len(stacks) > 1 else [stacks[0].over]
-    return f"over {_first([name for column in columns for name in ranged(column)], _MOST_MEMBERS)}"
+    return f"over {listed([name for column in columns for name in ranged(column)], _MOST_MEMBERS)}"
 
 
-def _first(names: Sequence[str], most: int) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _listed(names: Iterable[str]) -> str:
-    return _first(ranged(names), _MOST_NAMES)
+def _ranges(names: Iterable[str]) -> str:
+    return listed(ranged(names), _MOST_NAMES)
 
 
 def allowance(topology: Topology) -> Iterator[str]:
@@ -231,7 +227,7 @@ def allowance(topology: Topology) -> Iterator[str]:
     for hba in topology.hbas.values():
         alike.setdefault(tuple(_tags(topology, hba)), []).append(hba.name)
     for (first, *rest), hosts in alike.items():
-        yield f"tags of {_listed(hosts)}: {'each ' if len(hosts) > 1 else ''}{first}"
+        yield f"tags of {_ranges(hosts)}: {'each ' if len(hosts) > 1 else ''}{first}"
         yield from rest
 
 
@@ -251,7 +247,7 @@ def _shares(topology: Topology, name: str) -> str:
         share = str(Fraction(part.share).limit_denominator(1000))
         shares.setdefault((share, part.either or len(part.ways) > 1), []).extend(way.lun for way in part.ways)
     return "; ".join(
-        f"{'all' if share == '1' else share} by {'any free one of ' if free else ''}{_listed(luns)}"
+        f"{'all' if share == '1' else share} by {'any free one of ' if free else ''}{_ranges(luns)}"
         for (share, free), luns in shares.items()
     )
 
@@ -266,7 +262,7 @@ def _allowed_words(topology: Topology, names: tuple[str, ...], rw: str) -> str:
     for element in sorted(binding, key=lambda each: order.get(each.name, 0)):
         kinds.setdefault(element.kind, []).append(element.name)
     total = Scaled(topology.scale).rate(sum(bounds.rates.values()))
-    return f"{total}, bound by {' and '.join(f'{kind} {_listed(names)}' for kind, names in kinds.items())}"
+    return f"{total}, bound by {' and '.join(f'{kind} {_ranges(names)}' for kind, names in kinds.items())}"
 
 
 def _bounds(topology: Topology, names: tuple[str, ...], rw: str, bs: int = _STREAM) -> Allowed | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.patch.choice import ScenarioChoice
+from harness.report.format import listed
 from harness.scenario.model import Scenario
 from harness.track.state import Base
 
@@ -61,9 +62,7 @@ def due(
         if base is None:
             ranked.append(((1, 0, place), scenario, NEVER))
         elif reach and scenario.name in names:
-            functions = reach.functions[scenario.name]
-            more = f" and {len(functions) - 3} more" if functions[3:] else ""
-            why = f"executes {', '.join(functions[:3])}{more}"
+            why = f"executes {listed(reach.functions[scenario.name], 3)}"
             ranked.append(((0, names.index(scenario.name), place), scenario, why))
         else:
             ranked.append(((2, base.night, place), scenario, f"measured last in night {base.night}"))
