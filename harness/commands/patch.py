@@ -31,9 +31,18 @@ from harness.commands.parser import Command, OneOf, flag, option
 from harness.hunt.kept import KeptFind, finds_in
 from harness.judge.visible import unseen_change
 from harness.limits.entries import load_scenario
-from harness.patch.checks import CHECKS, QUIET, Outcome
 from harness.patch.choice import choice_lines
-from harness.patch.report import NOT_SEEN, commit_lines, exit_code, reply, summary, verdict_line
+from harness.patch.report import (
+    CHECKS,
+    NOT_SEEN,
+    QUIET,
+    Outcome,
+    commit_lines,
+    exit_code,
+    reply,
+    summary,
+    verdict_line,
+)
 from harness.patch.series import Branch, Patch, branch_folder, read_series
 from harness.patch.sources import CodeChange, PatchText, Sources
 from harness.patch.study import Effect, MeasuredSeries, PackagedModules, Study, modules_alone, profiled

@@ -16,7 +16,7 @@ import pytest
 
 from harness.cli import main
 from harness.commands import patch as command
-from harness.patch.checks import WARNING
+from harness.patch.report import WARNING
 from harness.patch.series import read_series
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, LabBroken
 from lab.kernels.model import Kernel
