@@ -249,7 +249,7 @@ def _measure(
         tell(f"{'' if certain else 'likely '}{total(estimates, indexed_runs(results_root(how.results)))}")
     if not certain:
         tell("headers, macros or data differ: both sides are built, and compared function by function")
-    finds = finds_in([name for name, _ in sources.touched().functions])
+    finds = finds_in(sources.touched().names)
     bench = bench_of(how.results, how.jobs, folder=FOLDER)
     title = base if alone else _title(base if not package else spec, source, branch)
     study = Study(branch, title, bench, tell, cache, how.seeds, how.arms, alone)
@@ -363,7 +363,7 @@ def _likely(
         print("by the text of the series alone: what uses its data and headers is known once the source is here")
     elif not certain:
         print("by the text of the source: what really differs is known once both sides are built")
-    return how.named or scenarios, finds_in([name for name, _ in change.touched().functions])
+    return how.named or scenarios, finds_in(change.touched().names)
 
 
 def _builds(source: KernelSource | None, cache: Cache, sides: int) -> str:

@@ -17,6 +17,7 @@ from harness.commands.parser import Command, option
 from harness.grid.cluster import elsewhere
 from harness.grid.measure import boots_of
 from harness.hunt.kept import every_find
+from harness.patch.choice import ScenarioChoice
 from harness.patch.sources import Sources
 from harness.profile.cells import ProfiledCell, profiles_of_runs
 from harness.profile.differential import differential
@@ -25,7 +26,6 @@ from harness.record.index import indexed_runs
 from harness.report.terminal.scenario import Estimate
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
-from harness.track.choice import Reach
 from harness.track.night import Packages, Tracker
 from harness.track.runs import CommitRuns
 from harness.track.site import Site, alarm_lines, night_lines
@@ -132,9 +132,10 @@ def _cost(runs: CommitRuns) -> Callable[[Scenario], float]:
 
 def _tracker(repository: Repository, runs: CommitRuns, ref: str, seconds: float) -> Tracker:
     @cache
-    def reach(before: str, after: str) -> Reach:
+    def reach(before: str, after: str) -> ScenarioChoice:
+        choice = chosen_by(Sources(repository.folder, before, after))
         own = runs.scenarios.keys() - {*find_scenarios()}
-        return Reach.of(chosen_by(Sources(repository.folder, before, after)), own)
+        return replace(choice, outdated=(*choice.outdated, *own))
 
     profile = _Profiler(runs).functions
     return Tracker(runs.folder, runs, ref, seconds, tell, _cost(runs), repository, reach, profile)

@@ -102,6 +102,10 @@ class ChosenScenario:
     modules: tuple[str, ...] = ()
 
 
+_COMPILED = ("Makefile", "Kconfig", "Kbuild", ".S", ".lds", ".h", ".config", ".include")
+"""Ends of files that are no C code, and can change what it is compiled to."""
+
+
 @dataclass(frozen=True)
 class ScenarioChoice:
     """``candidates`` are all scenarios that execute what is touched, or that load a touched module of which no load
@@ -117,7 +121,17 @@ class ScenarioChoice:
     executed: Mapping[str, frozenset[str]]
     unexecuted: tuple[str, ...]
     candidates: tuple[ChosenScenario, ...]
-    outdated: tuple[str, ...] = field(default=())
+    outdated: tuple[str, ...] = ()
+
+    @property
+    def executing(self) -> Mapping[str, Sequence[str]]:
+        """What each candidate executes: functions, where none was observed the modules that it loads."""
+        return {each.scenario.name: sorted(each.functions) or list(each.modules) for each in self.candidates}
+
+    def spares(self, scenario: str) -> bool:
+        """Whether the scenario is known to execute nothing of the change."""
+        compiled = any(name.endswith(_COMPILED) for name in self.touched.others)
+        return not compiled and scenario not in self.executing and scenario not in self.outdated
 
 
 class _Observed:
@@ -227,7 +241,7 @@ def _rank(each: ChosenScenario) -> tuple[float, int, str]:
 
 def choice_lines(choice: ScenarioChoice, most: int, *, certain: bool = True) -> Iterator[str]:
     """``certain``: that the first ``most`` candidates are those that are measured."""
-    functions, data = sorted(name for name, _ in choice.touched.functions), sorted(choice.touched.data)
+    functions, data = sorted(choice.touched.names), sorted(choice.touched.data)
     touches = "between the builds of both differs the code of" if choice.touched.built else "touches"
     yield f"{touches} {plural(len(functions), 'function')}: {listed(functions) or 'none'}"
     if data:

@@ -48,6 +48,11 @@ class Touched:
     built: bool = False
 
     @property
+    def names(self) -> frozenset[str]:
+        """Those of the functions."""
+        return frozenset(name for name, _ in self.functions)
+
+    @property
     def certain(self) -> bool:
         """Whether the text of the functions says what code differs: nothing else and no header is touched."""
         return not self.data and not any(file.endswith(".h") for _, file in self.functions)

@@ -12,12 +12,11 @@ from time import monotonic
 
 from harness.bisect.finding import warnings_of
 from harness.bisect.repository import Repository
-from harness.patch.choice import modules_of
+from harness.patch.choice import ScenarioChoice, modules_of
 from harness.report.format import plural
 from harness.scenario.model import Scenario, Status
-from harness.track.choice import Reach, due
 from harness.track.moves import BUILDS, Seen, costs, differs, moves, trend_of
-from harness.track.runs import CommitRuns
+from harness.track.runs import CommitRuns, due
 from harness.track.search import Cause, RangeSearch, verify
 from harness.track.state import Alarm, Base, Folder, Kind, Move, Night, Track, Trend, now, short
 from lab.base.errors import CannotJudge, Misuse
@@ -100,7 +99,7 @@ class Nights:
         """What is between the last head and this one."""
         return ()
 
-    def _planned(self, head: str, before: Night | None, reached: Mapping[str, Reach] = {}) -> Night:
+    def _planned(self, head: str, before: Night | None, reached: Mapping[str, ScenarioChoice] = {}) -> Night:
         last = before.head if before else ""
         chosen, left = due(self.runs.scenarios.values(), self._bases, head, reached, (self.budget, self.seconds))
         number = max((night.number for night in self._track.nights), default=0) + 1
@@ -187,7 +186,7 @@ class Tracker(Nights):
     """
 
     repository: Repository
-    reach: Callable[[str, str], Reach]
+    reach: Callable[[str, str], ScenarioChoice]
     profile: Profile
 
     def _suspects(self, night: Night) -> Sequence[str]:
@@ -219,7 +218,7 @@ class Tracker(Nights):
             base = self._bases.get(name)
             last = base.commit if base else night.last
             good = self.repository.merge_base(last, tip) if last and self.repository.has(last) else ""
-            if good in ("", tip) or {*kept.functions}.isdisjoint(self.reach(good, tip).touched):
+            if good in ("", tip) or self.reach(good, tip).touched.names.isdisjoint(kept.functions):
                 continue
             if monotonic() - began > self.budget:
                 notes.append(f"{name} is left out by the budget")
@@ -260,7 +259,7 @@ class Tracker(Nights):
         numbered = (replace(each, number=each.number + len(work.alarms)) for each in alarms)
         return replace(work, alarms=(*work.alarms, *numbered), calm=(*work.calm, *calm), notes=notes)
 
-    def _planned(self, head: str, before: Night | None, reached: Mapping[str, Reach] = {}) -> Night:
+    def _planned(self, head: str, before: Night | None, reached: Mapping[str, ScenarioChoice] = {}) -> Night:
         commits = {base.commit for base in self._bases.values()} - {head}
         reached = {commit: self.reach(commit, head) for commit in sorted(commits) if self.repository.has(commit)}
         night = super()._planned(head, before, reached)
@@ -299,7 +298,7 @@ class Tracker(Nights):
         except CannotJudge as error:
             notes.append(f"{name} cannot be compared with {base.commit[:12]}: {error.message}")
             return
-        functions = tuple(self.reach(good, tip).functions.get(name, ()))
+        functions = tuple(self.reach(good, tip).executing.get(name, ()))
         changes = moves(before, seen, functions)
         if changes and not self.repository.contains(tip, good):
             good = self.repository.merge_base(good, tip)
@@ -350,7 +349,7 @@ class Tracker(Nights):
             return None, _calm(of, commit.short, verdict.why)
         confirmed = {move.key for move in verdict.moves}
         of = tuple(sorted(of, key=lambda move: move.key not in confirmed))
-        names = [name for move in of for name in reach.functions.get(move.scenario, ())]
+        names = [name for move in of for name in reach.executing.get(move.scenario, ())]
         alarm = replace(
             alarm,
             trend=trend_of(verdict.moves or of),

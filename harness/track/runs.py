@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measures commits of a tree for a tracker, each scenario on each commit once, whatever was killed in between."""
+"""Which scenarios a night measures: those that execute what changed since their last record, then the stalest.
 
-from collections.abc import Callable, Mapping
+Each is measured on each commit of a tree once, whatever was killed in between.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,24 +14,65 @@ from time import monotonic
 from harness.bisect.notebook import setting_of
 from harness.hunt.kept import KeptFind, try_find
 from harness.judge.difference import ArmFigure
+from harness.patch.choice import ScenarioChoice
 from harness.profile.cells import busy_cell, profile_of
 from harness.profile.differential import kernel_costs
 from harness.record.judging import Altered
 from harness.record.store import load_run
-from harness.report.format import plural
+from harness.report.format import listed, plural
 from harness.run.bench import Bench
 from harness.run.plan import Request, run_command
 from harness.scenario.load import in_another_layout, ref_of
 from harness.scenario.model import Scenario
 from harness.scenario.registry import FUNCTION, GUEST
 from harness.track.moves import Seen
-from harness.track.state import Folder, Record, Track, short
+from harness.track.state import Base, Folder, Record, Track, short
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.units import Tell
 from lab.kernels import tree
 from lab.kernels.model import Kernel
 
 _MOVED = " moved"
+NEVER = "never measured"
+
+
+def due(
+    scenarios: Iterable[Scenario],
+    bases: Mapping[str, Base],
+    head: str,
+    reached: Mapping[str, ScenarioChoice],
+    within: tuple[float, Callable[[Scenario], float]],
+) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """The scenarios to measure, each with why, and those that the budget leaves out.
+
+    ``reached`` is the change up to ``head`` by the commits of the ``bases``; ``within`` the budget and what a scenario
+    takes, in seconds. The first one is measured in any case.
+    """
+    budget, seconds = within
+    ranked: list[tuple[tuple[int, int, int], Scenario, str]] = []
+    for place, scenario in enumerate(scenarios):
+        base = bases.get(scenario.name)
+        reach = reached.get(base.commit) if base else None
+        if base is not None and base.commit == head:
+            continue
+        executing = reach.executing if reach else {}
+        if base is None:
+            ranked.append(((1, 0, place), scenario, NEVER))
+        elif scenario.name in executing:
+            why = f"executes {listed(executing[scenario.name], 3)}"
+            ranked.append(((0, [*executing].index(scenario.name), place), scenario, why))
+        else:
+            ranked.append(((2, base.night, place), scenario, f"measured last in night {base.night}"))
+    chosen: dict[str, str] = {}
+    left: list[str] = []
+    spent = 0.0
+    for _, scenario, why in sorted(ranked, key=lambda row: row[0]):
+        spent += seconds(scenario)
+        if chosen and spent > budget:
+            left.append(scenario.name)
+        else:
+            chosen[scenario.name] = why
+    return chosen, tuple(left)
 
 
 @dataclass

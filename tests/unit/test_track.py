@@ -13,14 +13,12 @@ from harness.cli import main
 from harness.commands import track as command
 from harness.commands.track import budget, exit_code
 from harness.hunt.kept import KeptFind
-from harness.patch.choice import ChosenScenario, ScenarioChoice
-from harness.patch.sources import Touched
-from harness.track.choice import Reach, due
 from harness.track.night import Tracker
+from harness.track.runs import due
 from harness.track.site import commands
 from harness.track.state import Alarm, Base, Folder, Kind, Night, Trend
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, LabBroken, Misuse
-from tests.unit.track_samples import SCENARIOS, Effect, History, MadeUpTracker, made_up, patched_lab
+from tests.unit.track_samples import SCENARIOS, Effect, History, MadeUpTracker, made_up, patched_lab, reach
 
 EFFECTS = {"starves": Effect(together=0.5), "slower": Effect(together=0.98), "jumps": Effect(together=1.02)}
 
@@ -296,7 +294,7 @@ def test_two_trackers_and_a_damaged_state_are_refused(tracked: MadeUpTracker) ->
 
 def test_what_executes_the_change_comes_first_then_what_was_never_measured_then_the_stalest() -> None:
     bases = {"alpha": Base("old", "", 1), "beta": Base("new", "", 4)}
-    reached = {"old": Reach({}, sure=True), "new": Reach({"beta": ["f", "g", "h", "i"]}, sure=True)}
+    reached = {"old": reach({}), "new": reach({"beta": ["f", "g", "h", "i"]})}
     chosen, left = due(SCENARIOS.values(), bases, "head", reached, (1e9, lambda _: 1.0))
     assert chosen == {
         "beta": "executes f, g, h and 1 more",
@@ -311,10 +309,11 @@ def test_what_executes_the_change_comes_first_then_what_was_never_measured_then_
 
 
 def test_a_scenario_is_spared_only_where_its_reach_is_known() -> None:
-    assert Reach({"beta": ["f"]}, sure=True).spares("alpha")
-    assert not Reach({"beta": ["f"]}, sure=True).spares("beta")
-    assert not Reach({"beta": ["f"]}, sure=False).spares("alpha")
-    assert not Reach({"beta": ["f"]}, sure=True, unknown=("alpha",)).spares("alpha")
+    known = reach({"beta": ["f"]})
+    assert known.spares("alpha") and not known.spares("beta")
+    assert reach({"beta": ["f"]}, others=["Documentation/block/a.rst"]).spares("alpha")
+    assert not reach({"beta": ["f"]}, others=["block/Kconfig"]).spares("alpha")
+    assert not replace(known, outdated=("alpha",)).spares("alpha")
 
 
 def test_a_budget_is_a_time() -> None:
@@ -346,8 +345,7 @@ def test_the_command_writes_pages_and_accepts_a_change(
     tracked: MadeUpTracker, history: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The whole command with made-up kernels: exit 1 and a page, then the change is accepted, then exit 0."""
-    candidates = tuple(ChosenScenario(each, frozenset({"blk_fn"}), 1) for each in SCENARIOS.values())
-    choice = ScenarioChoice(Touched(frozenset(), {}, ()), (), {}, (), candidates)
+    choice = reach({name: ["blk_fn"] for name in SCENARIOS})
     tracked.bench.turns = SimpleNamespace(lanes=SimpleNamespace(at_once=2))
     monkeypatch.setattr(command, "bench_of", lambda *_, **__: tracked.bench)
     monkeypatch.setattr(command, "distinct", lambda _: {name: (name, each) for name, each in SCENARIOS.items()})

@@ -9,7 +9,7 @@ a kept search finds ``race``, and anything else changes nothing.
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from harness.bisect.repository import Repository
 from harness.hunt.kept import KeptFind, Tried
+from harness.patch.choice import ChosenScenario, ScenarioChoice
 from harness.patch.sources import Touched
 from harness.profile.cells import ProfiledCell
 from harness.profile.model import Profile
@@ -26,7 +27,6 @@ from harness.record.store import KernelFacts, RunFolder, Store, planned, save_bo
 from harness.run.bench import Bench
 from harness.run.plan import Request
 from harness.scenario.model import Scenario
-from harness.track.choice import Reach
 from harness.track.night import Tracker
 from harness.track.runs import CommitRuns
 from harness.track.state import Folder, Move
@@ -234,12 +234,20 @@ class MadeUpTracker:
         runs = CommitRuns(folder, bench, repository.folder, spec, SCENARIOS, self.told.append, finds=self.finds)
         return Tracker(folder, runs, "main", budget, self.told.append, _seconds, repository, self.reach, _no_profile)
 
-    def reach(self, before: str, after: str) -> Reach:
+    def reach(self, before: str, after: str) -> ScenarioChoice:
         """By the folders of what differs."""
         names = self.history.git("diff", "--name-only", before, after).splitlines()
-        touched = Touched(frozenset(), {}, ())
         executed = {name: [f"{name}_fn"] for name in SCENARIOS if any(f"block/{name}/" in file for file in names)}
-        return Reach(executed, sure=not touched.others, touched={"queue_rq"} & {Path(file).stem for file in names})
+        return reach(executed, {"queue_rq"} & {Path(file).stem for file in names})
+
+
+def reach(
+    executing: Mapping[str, Sequence[str]], touched: Collection[str] = (), others: Sequence[str] = ()
+) -> ScenarioChoice:
+    """A change of ``touched`` functions and ``others``, no C files, with what scenarios execute of it."""
+    candidates = (ChosenScenario(SCENARIOS[name], frozenset(of), len(of)) for name, of in executing.items())
+    functions = frozenset((name, "block/a.c") for name in touched)
+    return ScenarioChoice(Touched(functions, {}, tuple(others)), (), {}, (), tuple(candidates))
 
 
 def _seconds(_: Scenario) -> float:
