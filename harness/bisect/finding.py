@@ -39,20 +39,19 @@ def checks(
 
 @dataclass(frozen=True)
 class Shift:
-    """The median ``ratio`` of a claim on a ``side``, and the one in another layout of the same code."""
+    """The median ``ratio`` of a claim on one commit, and the one in another layout of the same code."""
 
-    side: str
     that: str
     ratio: float
     moved: float
 
 
-def shifts(question: Question, side: str, plain: Observation, moved: Observation) -> Iterator[Shift]:
+def shifts(question: Question, plain: Observation, moved: Observation) -> Iterator[Shift]:
     """A shift for each ratio that both have."""
     elsewhere = {claim.that: median(claim.values) for claim in question.ratios(moved)}
     for claim in question.ratios(plain):
         if claim.that in elsewhere:
-            yield Shift(side, claim.that, median(claim.values), elsewhere[claim.that])
+            yield Shift(claim.that, median(claim.values), elsewhere[claim.that])
 
 
 @dataclass(frozen=True)

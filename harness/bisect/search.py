@@ -71,7 +71,7 @@ class Bisection(_Search):
             what = f"{side} {MOVED}"
             plain, moved = self._notes.observe(sha, what), self._notes.observe(sha, what, moved=True)
             words.append((what, finding.question.answer(moved).word))
-            layout += shifts(finding.question, side, plain, moved)
+            layout += shifts(finding.question, plain, moved)
         return replace(finding, culprit=culprit, checks=tuple(words), layout=tuple(layout))
 
     def _search(self, question: Question, builder: ThreadPoolExecutor) -> tuple[str, tuple[str, ...]]:
