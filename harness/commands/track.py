@@ -4,11 +4,10 @@
 import argparse
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from harness import fitted
 from harness.base.files import writing
 from harness.bisect.repository import Repository, demand_repository
 from harness.commands.boots import bench_of, chosen_by, distinct, kernels_of, specs, store_of
@@ -19,9 +18,6 @@ from harness.grid.measure import boots_of
 from harness.hunt.kept import every_find
 from harness.patch.choice import ScenarioChoice
 from harness.patch.sources import Sources
-from harness.profile.cells import ProfiledCell, profiles_of_runs
-from harness.profile.differential import differential
-from harness.profile.report import differential_lines
 from harness.record.index import indexed_runs
 from harness.report.terminal.scenario import Estimate
 from harness.scenario.load import find_scenarios
@@ -29,8 +25,8 @@ from harness.scenario.model import Scenario
 from harness.track.night import Packages, Tracker
 from harness.track.runs import CommitRuns
 from harness.track.site import Site, alarm_lines, night_lines
-from harness.track.state import Folder, Move, Night, Track, Trend
-from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, BlklabError, CannotJudge, Misuse
+from harness.track.state import Folder, Night, Track, Trend
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, BlklabError, Misuse
 from lab.base.reading import real
 from lab.kernels.debian import changelog
 from lab.kernels.git import commit_of
@@ -137,29 +133,7 @@ def _tracker(repository: Repository, runs: CommitRuns, ref: str, seconds: float)
         own = runs.scenarios.keys() - {*find_scenarios()}
         return replace(choice, outdated=(*choice.outdated, *own))
 
-    profile = _Profiler(runs).functions
-    return Tracker(runs.folder, runs, ref, seconds, tell, _cost(runs), repository, reach, profile)
-
-
-@dataclass(frozen=True)
-class _Profiler:
-    runs: CommitRuns
-
-    def functions(self, before: str, after: str, move: Move) -> tuple[Sequence[str], Sequence[str]] | None:
-        """Those whose instructions for each I/O differ by more than layout moves, by how much, and a line each."""
-        arm, load = move.name.split(".")[:2]
-        cell = ProfiledCell(arm, load)
-        try:
-            folders = [self.runs.seen(sha, move.scenario).run for sha in (before, after)]
-            kernels = [self.runs.kernel(sha) for sha in (before, after)]
-            both = differential(*profiles_of_runs(self.runs.bench.lab, folders, cell, kernels, tell))
-        except CannotJudge as error:
-            tell(f"no profile of {move.title}: {error.message}")
-            return None
-        large = [each for each in both.changes if abs(each.delta) > fitted.OF_FUNCTION * each.before.instructions]
-        least = abs(large[0].delta) / 10 if large else 0
-        names = [each.function.name for each in large if abs(each.delta) >= least]
-        return names, differential_lines(both)
+    return Tracker(runs.folder, runs, ref, seconds, tell, _cost(runs), repository, reach)
 
 
 def _accept(folder: Folder, figure: str, commit: str, reason: str) -> int:

@@ -87,8 +87,8 @@ class Seen:
                 status = self.claims.get(move.name, (None, ""))[0]
                 return str(status) if status in JUDGED else None
             case _:
-                of = ArmFigure(*move.name.split(".", 3))
-                ensemble = ensemble_of(self.profiled if function_of(move) else self.cells, of.arm, of.key)
+                cells = self.profiled if function_of(move) else self.cells
+                ensemble = ensemble_of(cells, move.figure.arm, move.figure.key)
                 return ensemble.median if ensemble else None
 
 
@@ -96,7 +96,7 @@ def function_of(move: Move) -> tuple[str, ...]:
     """The function whose count it is; none for all other moves."""
     if move.kind is not Kind.FIGURE:
         return ()
-    name, row = named(*move.name.split(".", 3)[2:])
+    name, row = named(*move.figure[2:])
     return (name,) if row is FUNCTION else ()
 
 
@@ -164,17 +164,13 @@ def trend_of(of: Iterable[Move]) -> Trend:
 def _rank(move: Move) -> int:
     if move.kind is not Kind.FIGURE:
         return list(Kind).index(move.kind)
-    _, _, role, metric = ArmFigure(*move.name.split(".", 3))
-    noise = figure_of(role, metric).noise
+    noise = figure_of(*move.figure[2:]).noise
     return len(Kind) + (_DIRECTED.index(noise) if noise in _DIRECTED else len(_DIRECTED))
 
 
 def costs(move: Move) -> bool:
     """Whether it counts what the CPU does for each I/O, which each function that changes changes."""
-    if move.kind is not Kind.FIGURE:
-        return False
-    role, metric = move.name.split(".", 3)[2:]
-    return figure_of(role, metric).noise in (Noise.CPU, Noise.EXECUTED)
+    return move.kind is Kind.FIGURE and figure_of(*move.figure[2:]).noise in (Noise.CPU, Noise.EXECUTED)
 
 
 def answer(move: Move, seen: Seen, good: Seen, bad: Seen) -> CommitWord:

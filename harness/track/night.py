@@ -22,8 +22,6 @@ from harness.track.state import Alarm, Base, Folder, Kind, Move, Night, Track, T
 from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import Tell
 
-Profile = Callable[[str, str, Move], tuple[Sequence[str], Sequence[str]] | None]
-"""Of the load of a move on two commits the functions whose instruction counts differ, and a line each; or None."""
 _NOT_BUILT = Move("", Kind.BUILD, "the kernel", BUILDS, "", Trend.WORSE)
 
 
@@ -187,7 +185,6 @@ class Tracker(Nights):
 
     repository: Repository
     reach: Callable[[str, str], ScenarioChoice]
-    profile: Profile
 
     def _suspects(self, night: Night) -> Sequence[str]:
         known = night.last and self.repository.has(night.last)
@@ -364,7 +361,7 @@ class Tracker(Nights):
             notes=tuple(warnings_of(commit)),
         )
         counted = next((move for move in of if costs(move)), None)
-        profile = self.profile(commit.parents[0], culprit, counted) if counted else None
+        profile = self.runs.functions_between(commit.parents[0], culprit, counted) if counted else None
         if profile is None:
             return alarm, calm
         functions, lines = profile

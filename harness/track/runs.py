@@ -4,19 +4,21 @@
 Each is measured on each commit of a tree once, whatever was killed in between.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
+from harness import fitted
 from harness.bisect.notebook import setting_of
 from harness.hunt.kept import KeptFind, try_find
 from harness.judge.difference import ArmFigure
 from harness.patch.choice import ScenarioChoice
-from harness.profile.cells import busy_cell, profile_of
-from harness.profile.differential import kernel_costs
+from harness.profile.cells import ProfiledCell, busy_cell, profile_of, profiles_of_runs
+from harness.profile.differential import differential, kernel_costs
+from harness.profile.report import differential_lines
 from harness.record.judging import Altered
 from harness.record.store import load_run
 from harness.report.format import listed, plural
@@ -26,7 +28,7 @@ from harness.scenario.load import in_another_layout, ref_of
 from harness.scenario.model import Scenario
 from harness.scenario.registry import FUNCTION, GUEST
 from harness.track.moves import Seen
-from harness.track.state import Base, Folder, Record, Track, short
+from harness.track.state import Base, Folder, Move, Record, Track, short
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.units import Tell
 from lab.kernels import tree
@@ -194,6 +196,22 @@ class CommitRuns:
             ArmFigure(cell.arm, cell.load, GUEST, FUNCTION.name.replace("NAME", name)): instructions
             for name, instructions in kernel_costs(profile).items()
         }
+
+    def functions_between(self, before: str, after: str, move: Move) -> tuple[Sequence[str], Sequence[str]] | None:
+        """The functions whose instructions for each I/O in the load of a move differ by more than layout moves, by how
+        much, and a line each; None where they cannot be counted.
+        """
+        cell = ProfiledCell(*move.figure[:2])
+        try:
+            folders = [self.seen(sha, move.scenario).run for sha in (before, after)]
+            kernels = [self.kernel(sha) for sha in (before, after)]
+            both = differential(*profiles_of_runs(self.bench.lab, folders, cell, kernels, self.tell))
+        except CannotJudge as error:
+            self.tell(f"no profile of {move.title}: {error.message}")
+            return None
+        large = [each for each in both.changes if abs(each.delta) > fitted.OF_FUNCTION * each.before.instructions]
+        least = abs(large[0].delta) / 10 if large else 0
+        return [each.function.name for each in large if abs(each.delta) >= least], differential_lines(both)
 
     def read(self, path: str, commit: str = "") -> Seen | None:
         """A stored run; None where it is gone or damaged. Functions are known where it is told of which ``commit``."""

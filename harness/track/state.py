@@ -19,6 +19,7 @@ from pathlib import Path
 from harness.base.files import held, write_json
 from harness.base.plain import from_plain, to_plain
 from harness.bisect.repository import is_commit
+from harness.judge.difference import ArmFigure
 from lab.base import reading
 from lab.base.errors import LabBroken, Misuse
 
@@ -69,6 +70,11 @@ class Move:
     @property
     def key(self) -> tuple[str, str, str]:
         return self.scenario, str(self.kind), self.name
+
+    @property
+    def figure(self) -> ArmFigure:
+        """That of a move of kind FIGURE."""
+        return ArmFigure(*self.name.split(".", 3))
 
     @property
     def title(self) -> str:

@@ -29,7 +29,7 @@ from harness.run.plan import Request
 from harness.scenario.model import Scenario
 from harness.track.night import Tracker
 from harness.track.runs import CommitRuns
-from harness.track.state import Folder, Move
+from harness.track.state import Folder
 from lab.base.errors import CannotJudge
 from lab.base.record import Outcome
 from lab.kernels.model import Kernel, Release
@@ -232,7 +232,7 @@ class MadeUpTracker:
         bench = cast("Bench", self.bench)
         spec = f"tree:{self.history.folder}"
         runs = CommitRuns(folder, bench, repository.folder, spec, SCENARIOS, self.told.append, finds=self.finds)
-        return Tracker(folder, runs, "main", budget, self.told.append, _seconds, repository, self.reach, _no_profile)
+        return Tracker(folder, runs, "main", budget, self.told.append, _seconds, repository, self.reach)
 
     def reach(self, before: str, after: str) -> ScenarioChoice:
         """By the folders of what differs."""
@@ -254,8 +254,8 @@ def _seconds(_: Scenario) -> float:
     return 60.0
 
 
-def _no_profile(_: str, __: str, ___: Move) -> tuple[Sequence[str], Sequence[str]] | None:
-    return None
+def _no_profiles(*_: object) -> None:
+    raise CannotJudge("made-up kernels have no functions that all loads execute")
 
 
 def made_up(tmp_path: Path, history: History, effects: Mapping[str, Effect]) -> MadeUpTracker:
@@ -269,5 +269,6 @@ def patched_lab(monkeypatch: Any, tracked: MadeUpTracker) -> None:
     monkeypatch.setattr("harness.track.runs.setting_of", lambda *_: "setting")
     monkeypatch.setattr("harness.track.runs.busy_cell", lambda _: ProfiledCell("none", "solo"))
     monkeypatch.setattr("harness.track.runs.profile_of", tracked.bench.profile_of)
+    monkeypatch.setattr("harness.track.runs.profiles_of_runs", _no_profiles)
     monkeypatch.setattr("harness.track.runs.try_find", tracked.bench.try_find)
     monkeypatch.setattr("os.fsync", lambda _: None)
