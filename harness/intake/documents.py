@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Topologies and scenarios as documents: their values as the files have them, and the files for people to read."""
 
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import yaml
 
 from lab.topology.load import load_topology
 from lab.topology.model import Topology
-from lab.yaml.fields import Choice, Field, Integer, Text
+from lab.yaml.fields import Field
 from lab.yaml.strict import Map, Node, Problems, parse
 
 _WIDTH = 118
@@ -29,20 +28,10 @@ class AnnotatedDocument:
     notes: tuple[str, ...]
 
 
-def choices(field: Field) -> tuple[str, ...]:
-    return field.kind.values if isinstance(field.kind, Choice) else ()
-
-
 def accepts(field: Field, value: str | int | None) -> bool:
     """Whether a key may have this value."""
-    match field.kind, value:
-        case Choice(), str():
-            return value in field.kind.values
-        case Text(), str():
-            return re.fullmatch(field.kind.pattern, value) is not None
-        case Integer(), int():
-            return field.kind.low <= value <= field.kind.high
-    return False
+    node = parse(yaml.safe_dump(value).encode(), "", Problems())
+    return field.kind.read(Problems(), field.name, node) is not None
 
 
 def exact_size(value: int) -> str | int:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.intake.documents import accepts, choices, exact_size
+from harness.intake.documents import accepts, exact_size
 from harness.intake.snapshot import (
     MEBIBYTE,
     SECTOR,
@@ -296,7 +296,7 @@ class StackReader:
         chunk = number(f"{folder}/md/chunk_size")
         slots = {row[0]: row[-1] for row in self._snapshot.rows(f"{folder}/members") if row[0].isdecimal()}
         if not accepts(LEVEL, level):
-            raise LeftOut(f"an md array of level {level or 'unknown'}; topologies have {', '.join(choices(LEVEL))}")
+            raise LeftOut(f"an md array of level {level or 'unknown'}; topologies have {LEVEL.kind.type}")
         over = self._names_of(slots[slot] for slot in sorted(slots, key=int))
         if len(over) != disks or not over:
             raise LeftOut(f"{len(over)} of its {disks} members are there and in the topology")
