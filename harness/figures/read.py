@@ -3,7 +3,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 
 from harness.figures.boot import LoadFiles, MeasurementError, sent
 from harness.figures.counters import controller_figures, counter_figures, folio_figures
@@ -115,28 +114,40 @@ def tried_counts(files: Mapping[str, bytes], topology: Topology) -> dict[FigureK
     return figures
 
 
+PathGroups = Sequence[tuple[str, Sequence[Sequence[str]]]]
+"""The selector of each group, and the words of each path: its device number and its arguments."""
+
+
 def repeat_counts(table: str, file: str) -> set[int]:
     """The repeat counts of all paths in the table of a multipath device; empty for a selector that has none.
 
-    Documentation/admin-guide/device-mapper/dm-mpath.rst has the words. Raises MeasurementError.
+    Raises MeasurementError.
     """
-    words = iter(table.split()[3:])
     try:
-        for _ in range(2):
-            # Features, then the hardware handler: a number of words, and these words.
-            list(islice(words, int(next(words))))
-        counts: set[int] = set()
-        groups, _ = int(next(words)), next(words)
-        for _ in range(groups):
-            next(words)
-            list(islice(words, int(next(words))))
-            paths, arguments = int(next(words)), int(next(words))
-            for _ in range(paths):
-                _, *values = (next(words) for _ in range(1 + arguments))
-                counts.update(map(int, values[:1]))
-        return counts
-    except (RuntimeError, StopIteration, ValueError) as error:
+        _, groups = multipath_table(table.split()[3:])
+        return {int(count) for _, paths in groups for path in paths for count in path[1:2]}
+    except (StopIteration, ValueError) as error:
         raise MeasurementError(file, f'is not a table of a multipath device: "{table.strip()[:80]}"') from error
+
+
+def multipath_table(words: Iterable[str]) -> tuple[list[str], PathGroups]:
+    """The features and the path groups of a multipath target.
+
+    Documentation/admin-guide/device-mapper/dm-mpath.rst has the words. Raises ValueError and StopIteration.
+    """
+    left = iter(words)
+
+    def take(count: int) -> list[str]:
+        return [next(left) for _ in range(count)]
+
+    features, _handler = take(int(next(left))), take(int(next(left)))
+    count, _first = int(next(left)), next(left)
+    groups = []
+    for _ in range(count):
+        selector, _arguments = next(left), take(int(next(left)))
+        paths, arguments = int(next(left)), int(next(left))
+        groups.append((selector, [[next(left), *take(arguments)] for _ in range(paths)]))
+    return features, groups
 
 
 def _kernel_message(files: Mapping[str, bytes]) -> str:

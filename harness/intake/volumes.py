@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.figures.read import PathGroups, multipath_table
 from harness.intake.documents import accepts, exact_size
 from harness.intake.snapshot import (
     MEBIBYTE,
@@ -43,45 +44,18 @@ class DmTarget:
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class DmPaths:
-    """What a multipath target says. ``groups`` are device numbers such as 8:16."""
-
-    selector: str
-    groups: tuple[tuple[str, ...], ...]
-    repeat_count: int
-    mode: str
-
-
 def dm_table(snapshot: Snapshot, device: str) -> tuple[DmTarget, ...]:
     """The targets of a dm device; empty where its table could not be read."""
     lines = (_TARGET.match(line) for line in snapshot.text(f"block/{device}/table").splitlines())
     return tuple(DmTarget(int(line[1]) * SECTOR, line[2], tuple(line[3].split())) for line in lines if line)
 
 
-def dm_paths(target: DmTarget) -> DmPaths | None:
-    """A multipath target, by Documentation/admin-guide/device-mapper; None where it cannot be read."""
-    words = iter(target.words)
-
-    def take(count: int) -> list[str]:
-        return [next(words) for _ in range(count)]
-
-    groups, selector, repeat = [], "", 1
+def multipath(target: DmTarget) -> tuple[Sequence[str], PathGroups]:
+    """Features and path groups of a multipath target; none where it cannot be read."""
     try:
-        features = take(int(next(words)))
-        take(int(next(words)))
-        count, _ = int(next(words)), next(words)
-        for _ in range(count):
-            selector = next(words)
-            take(int(next(words)))
-            paths, arguments = int(next(words)), int(next(words))
-            group = [(next(words), take(arguments)) for _ in range(paths)]
-            groups.append(tuple(number for number, _ in group))
-            repeat = next((int(counts[0]) for _, counts in reversed(group) if counts and counts[0].isdecimal()), 1)
+        return multipath_table(target.words)
     except (StopIteration, ValueError):
-        return None
-    bio = "queue_mode bio" in " ".join(features)
-    return DmPaths(selector, tuple(groups), max(1, repeat), "bio" if bio else "rq")
+        return (), ()
 
 
 def device_numbers(snapshot: Snapshot) -> dict[str, str]:
@@ -102,10 +76,9 @@ def same_disk(snapshot: Snapshot) -> Iterator[frozenset[str]]:
     """Sets of devices that are paths of one multipath device."""
     numbers = device_numbers(snapshot)
     for device in snapshot.below("block"):
-        for target in dm_table(snapshot, device):
-            paths = dm_paths(target) if target.kind == "multipath" else None
-            if paths:
-                yield frozenset(numbers[number] for group in paths.groups for number in group if number in numbers)
+        for target in (each for each in dm_table(snapshot, device) if each.kind == "multipath"):
+            _, groups = multipath(target)
+            yield frozenset(numbers[path[0]] for _, paths in groups for path in paths if path[0] in numbers)
 
 
 class StackReader:
@@ -261,22 +234,21 @@ class StackReader:
         raise LeftOut(f"its member {device_below or extent[1]} is left out")
 
     def _multipath_row(self, device: str, target: DmTarget) -> tuple[int, StackRow]:
-        paths = dm_paths(target)
-        groups = [
-            self._names_of(self._numbers.get(number, "") for number in group)
-            for group in (paths.groups if paths else ())
-        ]
+        features, path_groups = multipath(target)
+        groups = [self._names_of(self._numbers.get(path[0], "") for path in paths) for _, paths in path_groups]
         over = [name for group in groups for name in group]
-        if not paths or not over or not accepts(SELECTOR, paths.selector):
+        selector, last = path_groups[-1] if over else ("", ())
+        if not over or not accepts(SELECTOR, selector):
             raise LeftOut("its table names no path that is in the capture, or a path selector of another kind")
         over = self._paths_to_one_disk(device, over)
         policy = "multibus" if len(groups) == 1 else "failover"
         if 1 < len(groups) < len(over):
             over, policy = [name for name in groups[0] if name in over] or over, "multibus"
             self._notes.add(device, f"{len(groups)} path groups with several paths: only the first group's are used")
-        row: StackRow = {"kind": "multipath", "over": over, "selector": paths.selector, "policy": policy}
-        row |= {"mode": paths.mode} if paths.mode == "bio" else {}
-        row |= {"repeat_count": paths.repeat_count} if paths.repeat_count > 1 else {}
+        row: StackRow = {"kind": "multipath", "over": over, "selector": selector, "policy": policy}
+        row |= {"mode": "bio"} if "queue_mode bio" in " ".join(features) else {}
+        repeat = next((int(path[1]) for path in reversed(last) if path[1:] and path[1].isdecimal()), 1)
+        row |= {"repeat_count": repeat} if repeat > 1 else {}
         return self._sizes[over[0]], row
 
     def _paths_to_one_disk(self, device: str, over: Sequence[str]) -> list[str]:
