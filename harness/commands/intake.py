@@ -10,9 +10,8 @@ from harness.commands.parser import Command, OneOf, flag, option, signed
 from harness.intake.capture import capture
 from harness.intake.documents import read_text, yaml_text
 from harness.intake.draft import Drafter, made_up_topology, named_topology
-from harness.intake.jobfile import read_jobs, reported_iops
+from harness.intake.jobfile import read_jobs, read_report, reported_iops
 from harness.intake.jobs import draft_jobs
-from harness.intake.lkp import read_report
 from harness.intake.snapshot import SCRIPT, collect, read_snapshot, slug
 from lab.base.errors import EXIT_PASS, Misuse
 
