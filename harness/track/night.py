@@ -6,9 +6,11 @@ on with the head and the scenarios that it began with; what it changes is stored
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
+from typing import Any
 
 from harness.bisect.finding import warnings_of
 from harness.bisect.repository import Repository
@@ -46,7 +48,7 @@ class Work:
 
 
 @dataclass
-class Nights:
+class Nights(ABC):
     """Carries out nights of a ``line``, with ``budget`` seconds for measuring a head, and what a scenario takes.
 
     Heads are commits of a branch, or versions of a package.
@@ -103,34 +105,14 @@ class Nights:
         number = max((night.number for night in self._track.nights), default=0) + 1
         return Night(number, self.line, last, head, now(), chosen=chosen, left=left)
 
+    @abstractmethod
     def _work(self, night: Night) -> Work:
-        """What moved since the last record of each scenario is an alarm of the two versions."""
-        seen = {name: self.runs.seen(night.head, name) for name in night.chosen}
-        moved, notes = dict[str, list[Move]](), list(night.notes)
-        for name, each in seen.items():
-            base = self._bases.get(name)
-            if base is None or base.commit == night.head:
-                continue
-            if (before := self.runs.read(base.run)) is None:
-                notes.append(f"{name}: the run of {short(base.commit)} is gone, so it is compared with nothing")
-                continue
-            moved.setdefault(base.commit, []).extend(moves(before, each))
-        alarms = []
-        for number, (parent, of) in enumerate(((base, of) for base, of in moved.items() if of), start=1):
-            of.sort(key=lambda move: list(Kind).index(move.kind))
-            own = self._next_alarm + number, night.number, self.line, trend_of(of), tuple(of)
-            checks = {"parent": "good", "culprit": "bad"}
-            alarm = Alarm(*own, culprit=night.head, parent=parent, checks=checks, verified=True)
-            alarms.append(replace(alarm, notes=tuple(self._notes(alarm))))
-        return Work(night.head, seen, alarms, notes=notes)
+        """Measure what is due, and search for what changed it."""
 
-    def _notes(self, alarm: Alarm) -> Sequence[str]:
-        """What else is known of what changed."""
-        return ("packages differ in configuration and compiler too",)
-
-    @property
-    def _next_alarm(self) -> int:
-        return max((alarm.number for alarm in self._track.alarms), default=0)
+    def _alarm(self, night: Night, of: Iterable[Move], **known: Any) -> Alarm:
+        """It gets its number when it is stored."""
+        ranked = tuple(sorted(of, key=lambda move: list(Kind).index(move.kind)))
+        return Alarm(0, night.number, self.line, trend_of(ranked), ranked, **known)
 
     def _close(self, night: Night, work: Work) -> None:
         """Store bases, alarms and night in one step."""
@@ -139,11 +121,13 @@ class Nights:
             broken = (old.number for old in track.open if old.line == self.line and old.moves[0].kind is Kind.BUILD)
             closed |= dict.fromkeys(broken, f"it builds again in night {night.number}")
         fresh = list[Alarm]()
-        for alarm in work.alarms:
+        first = max((alarm.number for alarm in track.alarms), default=0) + 1
+        for number, alarm in enumerate(work.alarms, start=first):
             undone = [old.number for old in track.open if _undoes(alarm, old)]
             closed |= dict.fromkeys(undone, f"undone by {alarm.name}")
             accepted = alarm.culprit and all(track.accepts(move, alarm.culprit) for move in alarm.moves)
-            fresh.append(replace(alarm, undoes=undone[0] if undone else 0, closed="accepted" if accepted else ""))
+            closing = "accepted" if accepted else ""
+            fresh.append(replace(alarm, number=number, undoes=next(iter(undone), 0), closed=closing))
         kept = (replace(old, closed=closed.get(old.number, old.closed)) for old in track.alarms)
         track = replace(track, alarms=(*kept, *fresh)).with_night(night)
         for name, each in work.seen.items():
@@ -253,8 +237,7 @@ class Tracker(Nights):
                 said = f"{plural(len(same), 'figure')} such as {same[0]}"
                 notes.append(f"no change between {' and '.join(tags)} of the tree, both built alike: {said}")
         alarms, calm = self._alarms(night, search.run(between), tip)
-        numbered = (replace(each, number=each.number + len(work.alarms)) for each in alarms)
-        return replace(work, alarms=(*work.alarms, *numbered), calm=(*work.calm, *calm), notes=notes)
+        return replace(work, alarms=(*work.alarms, *alarms), calm=(*work.calm, *calm), notes=notes)
 
     def _planned(self, head: str, before: Night | None, reached: Mapping[str, ScenarioChoice] = {}) -> Night:
         commits = {base.commit for base in self._bases.values()} - {head}
@@ -315,11 +298,9 @@ class Tracker(Nights):
         for each in changes:
             if not each.culprit or (each.culprit, each.move.key) not in known:
                 causes.setdefault((each.culprit, each.left), []).append(each.move)
-        number = self._next_alarm
         alarms, calm = list[Alarm](), list[str]()
         for (culprit, left), of in causes.items():
-            of.sort(key=lambda move: list(Kind).index(move.kind))
-            alarm = Alarm(number + len(alarms) + 1, night.number, self.line, trend_of(of), tuple(of), left=left)
+            alarm = self._alarm(night, of, left=left)
             if culprit:
                 made, why = self._of_culprit(alarm, culprit, tip)
                 calm += [why] if why else []
@@ -378,14 +359,33 @@ class Packages(Nights):
     stable: Tracker | None = None
 
     def _work(self, night: Night) -> Work:
-        work = super()._work(night)
+        """What moved since the last record of each scenario is an alarm of the two versions."""
+        seen = {name: self.runs.seen(night.head, name) for name in night.chosen}
+        moved, notes = dict[str, list[Move]](), list(night.notes)
+        for name, each in seen.items():
+            base = self._bases.get(name)
+            if base is None or base.commit == night.head:
+                continue
+            if (before := self.runs.read(base.run)) is None:
+                notes.append(f"{name}: the run of {short(base.commit)} is gone, so it is compared with nothing")
+                continue
+            moved.setdefault(base.commit, []).extend(moves(before, each))
+        known = {"culprit": night.head, "checks": {"parent": "good", "culprit": "bad"}, "verified": True}
+        alarms = [
+            self._alarm(night, of, parent=parent, notes=self._notes(parent, of), **known)
+            for parent, of in moved.items()
+            if of
+        ]
+        work = Work(night.head, seen, alarms, notes=notes)
         return self.stable.between_releases(night, work) if self.stable else work
 
-    def _notes(self, alarm: Alarm) -> Sequence[str]:
-        scenarios = [self.runs.scenarios[name] for name in alarm.scenarios]
+    def _notes(self, parent: str, of: Iterable[Move]) -> tuple[str, ...]:
+        """What else is known of what changed since ``parent``."""
+        scenarios = [self.runs.scenarios[move.scenario] for move in of]
         words = {name for each in scenarios for arm in each.arms.values() for name in modules_of(arm)}
-        lines = mentions(self.changelog, short(alarm.parent), words)
-        return (*super()._notes(alarm), *(f"changelog: {line}" for line in lines[:_MOST_LINES]))
+        lines = mentions(self.changelog, short(parent), words)
+        mentioned = (f"changelog: {line}" for line in lines[:_MOST_LINES])
+        return ("packages differ in configuration and compiler too", *mentioned)
 
 
 def _tag(version: str) -> str:
