@@ -155,6 +155,11 @@ class CellResult:
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     windows: tuple[Figures, ...] = ()
 
+    @property
+    def kernel_failed(self) -> bool:
+        """Whether the kernel failed, hung or did not come up."""
+        return self.status is Status.FAIL or self.outcome in (Outcome.NOT_READY, Outcome.HANG, Outcome.OOPS)
+
 
 def ensemble_of(cells: Iterable[CellResult], arm: str, key: FigureKey) -> Ensemble | None:
     """A figure (load, role, metric) of an arm over the seeds; None if no boot recorded it."""

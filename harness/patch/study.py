@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from harness.base.files import read_json, write_atomic
 from harness.hunt.kept import KeptFind, try_find
-from harness.judge.cells import CellResult, Ensemble
+from harness.judge.cells import Ensemble
 from harness.judge.claims import Judgement
 from harness.judge.difference import JUDGED, Difference
 from harness.judge.verdict import Verdict
@@ -32,7 +32,6 @@ from harness.scenario.model import Scenario, Status
 from harness.scenario.registry import COUNTED, Rate, figure_of
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge
-from lab.base.record import Outcome
 from lab.base.units import Tell
 from lab.kernels import tree
 from lab.kernels.model import Kernel
@@ -130,15 +129,10 @@ def _boots(base: Verdict, series: Verdict) -> Iterator[SeriesFinding]:
             continue
         what = f"arm {after.arm}, seed {after.seed}"
         if earlier.status is Status.PASS and after.status is not Status.SKIP:
-            lost = _failed(after)
-            effect = Effect.WORSE if lost else Effect.OPEN
-            yield SeriesFinding(effect, what, _BOOTS, "; ".join(after.reasons), lost)
-        elif after.status is Status.PASS and _failed(earlier):
+            effect = Effect.WORSE if after.kernel_failed else Effect.OPEN
+            yield SeriesFinding(effect, what, _BOOTS, "; ".join(after.reasons), after.kernel_failed)
+        elif after.status is Status.PASS and earlier.kernel_failed:
             yield SeriesFinding(Effect.BETTER, what, "; ".join(earlier.reasons), _BOOTS)
-
-
-def _failed(cell: CellResult) -> bool:
-    return cell.status is Status.FAIL or cell.outcome in (Outcome.NOT_READY, Outcome.HANG, Outcome.OOPS)
 
 
 def _of_claims(claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[SeriesFinding]:

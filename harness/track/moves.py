@@ -21,7 +21,6 @@ from harness.report.format import figure
 from harness.scenario.model import Status
 from harness.scenario.registry import FIGURES, FUNCTION, GUEST, IDLE, OF_ROLES, Basis, Noise, figure_of, held_by, named
 from harness.track.state import Kind, Move, Trend
-from lab.base.record import Outcome
 
 METRICS = tuple(
     name for name in (*OF_ROLES, *held_by(GUEST)) if name != IDLE and FIGURES[name].noise is not Noise.TICKS
@@ -30,7 +29,6 @@ METRICS = tuple(
 a counter that has few."""
 BOOTS, BUILDS, _FAILS = "boots", "builds", "fails"
 _MOST = 1e9
-_LOST = {Outcome.NOT_READY, Outcome.HANG, Outcome.OOPS}
 _DIRECTED = (Noise.RATE, Noise.CPU, Noise.EXECUTED, Noise.MOVES, Noise.LINES)
 """Rates before costs before all other figures: the first of them that has a better direction names a trend."""
 
@@ -67,7 +65,7 @@ class Seen:
         for cell in self.cells:
             if cell.status is Status.PASS:
                 ends.setdefault(cell.arm, BOOTS)
-            elif cell.status is Status.FAIL or cell.outcome in _LOST:
+            elif cell.kernel_failed:
                 ends[cell.arm] = "; ".join(cell.reasons) or str(cell.status)
         return ends
 
