@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The result of a bisection with its evidence, on the terminal and as a mail."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -243,10 +243,11 @@ def _change(finding: Finding) -> Iterator[str]:
         yield f"    {before.range} before, {since.range} since"
 
 
-def odds_of(kept: KeptFind, answers: Sequence[tuple[Observation, Answer]]) -> str:
+def odds_of(kept: KeptFind, question: Question, observations: Collection[Observation]) -> str:
     """How many seeds a good side passed, and how probable it is that they miss the fault of the bad end, the first."""
-    bad = next(seen for seen, answer in answers if answer.word is CommitWord.BAD)
-    after, good = round(1 / bad.claims[0].values[0]), [seen for seen, each in answers if each.word is CommitWord.GOOD]
+    bad = next(seen for seen in observations if question.answer(seen).word is CommitWord.BAD)
+    good = [seen for seen in observations if question.answer(seen).word is CommitWord.GOOD]
+    after = round(1 / bad.claims[0].values[0])
     elsewhere = any(claim.ratio != RATIO for seen in good for claim in seen.claims)
     passed = f"The bad end fails after {plural(after, 'seed')}; each good side passed {kept.seeds}"
     return f"{passed}: {odds(after, kept.seeds, elsewhere=elsewhere)}."

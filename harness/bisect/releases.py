@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.bisect.notebook import Answer, ClaimSeen, CommitWord, Observation, Question, claim_seen
+from harness.bisect.notebook import ClaimSeen, CommitWord, Observation, Question, claim_seen
 from harness.grid.lines import GridLine, GridRow, lines
 from harness.grid.measure import Extends
 from harness.grid.timeline import spent
@@ -23,7 +23,7 @@ _SHAPE = "ARM.LOAD.ROLE.METRIC, without ROLE where several roles share it: mq-de
 
 @dataclass(frozen=True)
 class Releases:
-    """``answers`` are by the kernel's place in ``row``, from the good end to the bad one, as they were asked.
+    """What was ``seen`` is by the kernel's place in ``row``, which goes from the good end to the bad one.
 
     ``good`` and ``bad`` are the places that the first bad release is between or at.
     """
@@ -31,7 +31,6 @@ class Releases:
     row: GridRow
     question: Question
     seen: Mapping[int, Observation]
-    answers: Mapping[int, Answer]
     good: int
     bad: int
 
@@ -72,16 +71,15 @@ def between(row: GridRow, observe: Observe, tell: Tell) -> Releases:
     for place in (good, bad):
         row, seen[place] = observe(row, place)
     question = Question.between(seen[good], seen[bad])
-    answers = {place: question.answer(seen[place]) for place in (good, bad)}
-    while open_places := [place for place in range(good + 1, bad) if place not in answers]:
+    while open_places := [place for place in range(good + 1, bad) if place not in seen]:
         place = open_places[len(open_places) // 2]
         tell(f"{row.labels[place]}: measuring, {plural(bad - good - 1, 'kernel')} between good and bad")
         row, seen[place] = observe(row, place)
-        answers[place] = answer = question.answer(seen[place])
+        answer = question.answer(seen[place])
         tell(f"{row.labels[place]}: {answer.word}" + (f", {answer.reason}" if answer.reason else ""))
         good = place if answer.word is CommitWord.GOOD else good
         bad = place if answer.word is CommitWord.BAD else bad
-    return Releases(row, question, seen, answers, good, bad)
+    return Releases(row, question, seen, good, bad)
 
 
 def _middle(row: GridRow, figure: str, ends: tuple[int, int]) -> float:
@@ -152,9 +150,9 @@ def text(releases: Releases, drift: int, go_on: str) -> Iterator[str]:
     """
     row, left = releases.row, releases.left
     width = max(map(len, row.labels))
-    for place in sorted(releases.answers):
-        answer = releases.answers[place]
-        shown = ", ".join(claim.range for claim in releases.question.ratios(releases.seen[place]))
+    for place, seen in sorted(releases.seen.items()):
+        answer = releases.question.answer(seen)
+        shown = ", ".join(claim.range for claim in releases.question.ratios(seen))
         yield f"  {row.labels[place]:{width}}  {answer.word:4}  {answer.reason or shown}"
     good, bad = (row.labels[place] for place in (releases.good, releases.bad))
     yield ""

@@ -133,7 +133,7 @@ def _by_commit(wanted: Scenario, asked: _Asked, tree: Path, ends: tuple[str, str
         finding = Bisection(repository, oracle, state, folder, tell, ahead=ahead).run()
     tell(kernels.drift(state.good, state.bad))
     if asked.kept:
-        finding = replace(finding, odds=odds_of(asked.kept, [(step.seen, step.answer) for step in finding.steps]))
+        finding = replace(finding, odds=odds_of(asked.kept, finding.question, [step.seen for step in finding.steps]))
     sides = (finding.culprit.parents[0], finding.culprit.sha) if finding.culprit else ()
     repeat = [shlex.join([*asked.words, "--tree", str(tree), "--good", ends[0], "--bad", ends[1]])]
     repeat += (asked.again(f"tree:{tree}@{sha}") for sha in sides)
@@ -189,7 +189,7 @@ def _told(releases: Releases, asked: _Asked, figure: str) -> tuple[int, tuple[st
     onwards = "" if figure or _series(good) > _series(bad) else shlex.join(command)
     print("\n".join(text(releases, len(drifted.options), onwards)))
     if asked.kept:
-        print(odds_of(asked.kept, [(releases.seen[place], answer) for place, answer in releases.answers.items()]))
+        print(odds_of(asked.kept, releases.question, releases.seen.values()))
     return EXIT_CANNOT_JUDGE if releases.left else EXIT_PASS, tags
 
 

@@ -85,7 +85,7 @@ def test_the_commit_from_which_on_a_search_finds_the_fault(tmp_path: Path) -> No
     assert finding.culprit and finding.culprit.sha == commits[9]
     assert finding.verified
     assert [moved for _, moved in tried].count(True) == 2
-    says = odds_of(KEPT, [(step.seen, step.answer) for step in finding.steps])
+    says = odds_of(KEPT, finding.question, [step.seen for step in finding.steps])
     assert says == (
         "The bad end fails after 35 seeds; each good side passed 164: 0.9% of such searches miss it, an estimate of "
         "one find."
@@ -101,7 +101,7 @@ def test_the_commit_from_which_on_a_search_finds_the_fault(tmp_path: Path) -> No
 
 def test_a_good_side_without_the_functions_of_the_find_has_no_odds(tmp_path: Path) -> None:
     finding, _ = bisected(tmp_path, ["new", "bad"])
-    says = odds_of(KEPT, [(step.seen, step.answer) for step in finding.steps])
+    says = odds_of(KEPT, finding.question, [step.seen for step in finding.steps])
     assert says.endswith("passed 164: how many searches miss it is unknown where functions of the find are missing.")
     assert "%" not in says
 
@@ -144,9 +144,7 @@ def test_the_release_from_which_on_a_search_finds_the_fault(bad: int) -> None:
     assert f"6.{bad} -> 6.{bad + 1}: 6.{bad} is the last good release, 6.{bad + 1} the first bad one" in lines
     assert "  164 seeds of few have no fault of kind claim: 0 -> 0.02857" in lines
     assert f"  {len(tried)} of 7 kernels measured" in lines
-    assert "after 35 seeds" in odds_of(
-        KEPT, [(releases.seen[place], answer) for place, answer in releases.answers.items()]
-    )
+    assert "after 35 seeds" in odds_of(KEPT, releases.question, releases.seen.values())
 
 
 def test_what_a_search_finds_is_told() -> None:
