@@ -312,10 +312,7 @@ class NoisyBisection(_Search):
 
     def _word(self, commit: str, ends: Ends, question: Question) -> CommitWord:
         """Good or bad, with the confidence that a culprit needs."""
-        posterior = Posterior.of(ends, 2)
-        for ratio in _values(self._notes.known(commit), question):
-            posterior = posterior.updated(0, ratio)
-        suspects, _ = search(posterior, lambda _: self._ratios(commit, question))
+        suspects, _ = self._search([commit, self._wanted.bad], ends, question)
         if len(suspects) > 1:
             return CommitWord.SKIP
         return CommitWord.GOOD if suspects[0] else CommitWord.BAD
