@@ -209,16 +209,10 @@ _PATIENCE = 60.0
 
 @contextmanager
 def elsewhere(address: str | None, tell: Tell) -> Iterator[Turns | None]:
-    """Turns on the Dask cluster at ``address``; None for this host."""
+    """Turns on the Dask cluster with its scheduler at ``address``; None for this host. Raises LabBroken."""
     if address is None:
         yield None
-    else:
-        with closing(connect(address, tell)) as cluster:
-            yield Turns(cluster.lanes(), boot=cluster.run_job)
-
-
-def connect(address: str, tell: Tell) -> "Cluster":
-    """The cluster with its scheduler at ``address``. Raises LabBroken."""
+        return
     try:
         import distributed  # noqa: PLC0415
     except ImportError as error:
@@ -234,7 +228,9 @@ def connect(address: str, tell: Tell) -> "Cluster":
             remedy="correct the address, or start one: dask scheduler",
         )
     with _reachable():
-        return Cluster(distributed.Client(address, timeout=_CONNECT, set_as_default=False), tell)
+        client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
+    with closing(Cluster(client, tell)) as cluster:
+        yield Turns(cluster.lanes(), boot=cluster.run_job)
 
 
 async def _silence(address: str) -> str:
