@@ -141,7 +141,8 @@ def _of_claims(claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[S
         if before.status is not after.status:
             effect = Effect.BETTER if after.status is Status.PASS else Effect.WORSE
             was, now = (f"{side.status} {value(side)}" for side in (before, after))
-            yield SeriesFinding(effect, that, was, now, share=_share(before.ensemble, after.ensemble))
+            share = Difference(before.ensemble, after.ensemble).share
+            yield SeriesFinding(effect, that, was, now, share=share)
 
 
 def _loads(differences: Sequence[Difference]) -> Iterator[SeriesFinding]:
@@ -159,10 +160,6 @@ def _loads(differences: Sequence[Difference]) -> Iterator[SeriesFinding]:
         )
         share = marked[0].share if len(marked) == 1 else None
         yield SeriesFinding(effect, f"{arm}.{load}: IOPS of {names}", before, after, share=share)
-
-
-def _share(before: Ensemble | None, after: Ensemble | None) -> float | None:
-    return after.median / before.median - 1 if before and after and before.median else None
 
 
 def _medians(side: Iterable[Ensemble | None]) -> str:
