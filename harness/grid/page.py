@@ -72,7 +72,7 @@ def newest(store: Store, tell: Callable[[str], None]) -> Collection:
     cells = {(name, columns[series]): _judged_cell(run) for (name, series), run in runs.items()}
     note = "The newest run of each scenario on each kernel."
     names = [*dict.fromkeys(name for name, _ in runs)]
-    return _collection(_question(names, columns.values()), note, names, columns.values(), cells)
+    return _collection(_question(names, columns.values()), note, columns.values(), cells)
 
 
 def of_matrix(root: Path, record: Grid) -> Collection:
@@ -93,7 +93,7 @@ def of_matrix(root: Path, record: Grid) -> Collection:
         cells[cell.scenario, columns[cell.kernel]] = shown
     ended = f"ended {_minute(record.ended)}" if record.ended else "not ended"
     note = f"Matrix {record.matrix_id}, started {_minute(record.started)} UTC, {ended}."
-    return _collection(_question(record.scenarios, columns.values()), note, record.scenarios, columns.values(), cells)
+    return _collection(_question(record.scenarios, columns.values()), note, columns.values(), cells)
 
 
 def of_runs(store: Store, scenario: str) -> Collection:
@@ -106,7 +106,7 @@ def of_runs(store: Store, scenario: str) -> Collection:
     if not cells:
         raise Misuse(f"no run of {scenario} can be read", remedy=f"blklab run {scenario}")
     note = f"{plural(len(cells), 'run')}, sorted by kernel version, then by date."
-    return _collection(f"History of {scenario}", note, (scenario,), (column for _, column in cells), cells)
+    return _collection(f"History of {scenario}", note, (column for _, column in cells), cells)
 
 
 def of_pairs(compared: Sequence[Sequence[RunFolder]], note: str) -> Collection:
@@ -120,11 +120,10 @@ def of_pairs(compared: Sequence[Sequence[RunFolder]], note: str) -> Collection:
             label = f"{_series(kernel)} {side if len(compared) > 1 else date}" if same else _series(kernel)
             column = _column(label, [kernel])
             cells[run.scenario.name, column] = _judged_cell(run)
-    names = dict.fromkeys(name for name, _ in cells)
     columns = dict.fromkeys(column for _, column in cells)
     labels = [*dict.fromkeys(column.label for column in columns)]
     title = f"What differs between Linux {_listed(labels)}?"
-    return _collection(title, f"{note}; changes are relative to the first column.", names, columns, cells)
+    return _collection(title, f"{note}; changes are relative to the first column.", columns, cells)
 
 
 def of_rows(rows: Sequence[GridRow], note: str) -> Collection:
@@ -136,8 +135,8 @@ def of_rows(rows: Sequence[GridRow], note: str) -> Collection:
             shown = cell if cell.result else replace(cell, status=None)
             unasked = replace(shown, reason="not needed: the kernels around agree")
             cells[row.scenario.name, column] = unasked if cell.status is None else shown
-    names = [row.scenario.name for row in rows]
-    return _collection(f"Timeline of {', '.join(names)}", note, names, columns, cells)
+    names = ", ".join(row.scenario.name for row in rows)
+    return _collection(f"Timeline of {names}", note, columns, cells)
 
 
 def _minute(moment: str) -> str:
@@ -163,17 +162,12 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _collection(
-    title: str,
-    note: str,
-    scenarios: Iterable[str],
-    columns: Iterable[Column],
-    cells: Mapping[tuple[str, Column], GridCell],
+    title: str, note: str, columns: Iterable[Column], cells: Mapping[tuple[str, Column], GridCell]
 ) -> Collection:
     worst: dict[str, int] = {}
     for (name, _), cell in cells.items():
         worst[name] = min(severity(word_of(cell)), worst.get(name, severity(NOT_DECIDED)))
-    ordered = sorted(scenarios, key=lambda name: worst.get(name, severity(NOT_DECIDED)))
-    return Collection(title, note, tuple(ordered), tuple(columns), cells)
+    return Collection(title, note, tuple(sorted(worst, key=lambda name: worst[name])), tuple(columns), cells)
 
 
 def scenarios_of(store: Store) -> tuple[str, ...]:
