@@ -277,14 +277,13 @@ class Folder:
         if not any(track.accepts(move, commit) for alarm in known for move in alarm.moves):
             names = _known(alarm for alarm in self.track.open)
             raise Misuse(f"no alarm says that {commit[:12]} changes {figure}", remedy=f"known: {names or 'none'}")
-        closed = []
-        for alarm in known:
-            rest = [move for move in alarm.moves if not track.accepts(move, commit)]
-            if not rest and not alarm.closed:
-                closed.append(replace(alarm, closed=f"accepted: {reason}"))
-        done = {alarm.number: alarm for alarm in closed}
-        self.save(replace(track, alarms=tuple(done.get(alarm.number, alarm) for alarm in track.alarms)))
-        return tuple(closed)
+        closed = {
+            alarm.number: replace(alarm, closed=f"accepted: {reason}")
+            for alarm in known
+            if not alarm.closed and all(track.accepts(move, commit) for move in alarm.moves)
+        }
+        self.save(replace(track, alarms=tuple(closed.get(alarm.number, alarm) for alarm in track.alarms)))
+        return tuple(closed.values())
 
 
 def _known(alarms: Iterable[Alarm]) -> str:
