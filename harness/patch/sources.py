@@ -2,7 +2,7 @@
 """What differs between two revisions of C files, and what uses it, by their text."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -102,6 +102,17 @@ def _definition(name: str, first: int, last: int, head: str) -> Definition:
     )
 
 
+def _touched(changed: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> Touched:
+    """Of files, and what is changed in each: its kind, function or data, and its name, empty for a comment."""
+    functions, data, files = set[Function](), dict[str, str](), dict[str, bool]()
+    for file, rows in changed:
+        here = [(kind, name) for kind, name in rows if name] if file.endswith((".c", ".h")) else []
+        functions |= {(name, file) for kind, name in here if kind == "function"}
+        data |= {name: file for kind, name in here if kind == "data"}
+        files[file] = files.get(file, False) or bool(here)
+    return Touched(frozenset(functions), data, tuple(file for file, known in files.items() if not known))
+
+
 class Sources:
     """C files of a git repository at two revisions.
 
@@ -114,22 +125,14 @@ class Sources:
         self._at = cache(self._definitions)
 
     def touched(self) -> Touched:
-        functions = set[Function]()
-        data: dict[str, str] = {}
-        others = []
         names = self._git("diff", "--no-renames", "--name-only", "-z", self._old, self._new).split("\0")
-        for file in filter(None, names):
-            here = list(self._changed(file)) if file.endswith((".c", ".h")) else []
-            functions |= {(name, file) for kind, name in here if kind == "function"}
-            data |= {name: file for kind, name in here if kind == "data"}
-            if not here:
-                others.append(file)
+        said = _touched((file, self._changed(file)) for file in filter(None, names))
         if self._built is None:
-            return Touched(frozenset(functions), data, tuple(others))
+            return said
         # Variables and tables of C files are no code, so builds do not show them.
-        data = {name: file for name, file in data.items() if file.endswith(".c") and "." not in name}
-        functions = {(name, str(Path(file).with_suffix(".c"))) for name, file in self._built.items()}
-        return Touched(frozenset(functions), data, tuple(others), built=True)
+        data = {name: file for name, file in said.data.items() if file.endswith(".c") and "." not in name}
+        functions = frozenset((name, str(Path(file).with_suffix(".c"))) for name, file in self._built.items())
+        return Touched(functions, data, said.others, built=True)
 
     def series(self) -> str:
         """The series that the source belongs to, such as 6.12."""
@@ -237,15 +240,8 @@ class PatchText:
     texts: tuple[str, ...]
 
     def touched(self) -> Touched:
-        functions = set[Function]()
-        data: dict[str, str] = {}
-        files: dict[str, bool] = {}
-        for file, lines, numbers in (hunk for text in self.texts for hunk in _hunks(text)):
-            here = [_named_at(lines, number) for number in numbers if file.endswith((".c", ".h"))]
-            functions |= {(name, file) for kind, name in here if kind == "function"}
-            data |= {name: file for kind, name in here if kind == "data" and name}
-            files[file] = files.get(file, False) or any(name for _, name in here)
-        return Touched(frozenset(functions), data, tuple(file for file, known in files.items() if not known))
+        hunks = (hunk for text in self.texts for hunk in _hunks(text))
+        return _touched((file, (_named_at(lines, number) for number in numbers)) for file, lines, numbers in hunks)
 
     def words(self) -> str:
         return "\n".join(self.texts)
