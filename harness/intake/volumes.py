@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.figures.read import PathGroups, multipath_table
-from harness.intake.documents import accepts, exact_size
+from harness.intake.documents import Document, accepts, exact_size
 from harness.intake.snapshot import (
     MEBIBYTE,
     SECTOR,
@@ -28,7 +28,6 @@ _DEEPEST = 16
 _TARGET = re.compile(r"[0-9]+ ([0-9]+) (\S+)(.*)")
 _STRIPES = re.compile(r"([1-9][0-9]*) ([0-9]+)((?: \S+ [0-9]+)+)")
 _EXTENT = re.compile(r"(\S+) ([0-9]+)")
-StackRow = dict[str, object]
 
 
 class LeftOut(Exception):
@@ -91,13 +90,13 @@ class StackReader:
         self._names = {lun.device: lun.name for lun in devices.luns.values()}
         self._left: set[str] = set()
         self._busy: set[str] = set()
-        self.rows: dict[str, StackRow] = {}
+        self.rows: dict[str, Document] = {}
 
-    def read(self, *, nvme: bool) -> dict[str, StackRow]:
+    def read(self, *, nvme: bool) -> dict[str, Document]:
         """All stacks; those of NVMe only if the topology's hosts are NVMe."""
         if nvme:
             for head, over in self._namespaces().items():
-                row: StackRow = {"kind": "nvme", "over": over, **self._policy(head)}
+                row: Document = {"kind": "nvme", "over": over, **self._policy(head)}
                 self._names[head] = self._add_row(head, self._sizes[over[0]], row)
         self._names_of(filter(is_stacked, self._snapshot.below("block")))
         return self.rows
@@ -109,7 +108,7 @@ class StackReader:
                 heads.setdefault(f"nvme{parts[0]}n{parts[2]}", []).append(lun.name)
         return heads
 
-    def _policy(self, head: str) -> StackRow:
+    def _policy(self, head: str) -> Document:
         for subsystem in self._snapshot.below("nvme-subsystem"):
             if head in self._snapshot.text(f"nvme-subsystem/{subsystem}/members").split():
                 policy = self._snapshot.text(f"nvme-subsystem/{subsystem}/iopolicy")
@@ -117,7 +116,7 @@ class StackReader:
                     return {"iopolicy": policy}
         return {}
 
-    def _add_row(self, name: str, size: int, row: StackRow) -> str:
+    def _add_row(self, name: str, size: int, row: Document) -> str:
         self.rows[name] = row
         self._sizes[name] = size
         return name
@@ -170,7 +169,7 @@ class StackReader:
         if size < MEBIBYTE or offset < 0:
             self._notes.add(name, f"a part of {base} of less than 1 MiB, or beyond its end")
             raise LeftOut
-        row: StackRow = {"kind": "linear", "over": [base], "size": exact_size(size)}
+        row: Document = {"kind": "linear", "over": [base], "size": exact_size(size)}
         return self._add_row(name, size, row | ({"offset": exact_size(offset)} if offset else {}))
 
     def _whole(self, device: str) -> int:
@@ -180,7 +179,7 @@ class StackReader:
 
     # Device mapper
 
-    def _dm_row(self, device: str) -> tuple[int, StackRow]:
+    def _dm_row(self, device: str) -> tuple[int, Document]:
         table = dm_table(self._snapshot, device)
         kinds = sorted({target.kind for target in table})
         if not table:
@@ -207,7 +206,7 @@ class StackReader:
                 raise LeftOut(f"its member {member or number} is left out") from error
         return _distinct(pieces)
 
-    def _stripe_row(self, device: str, target: DmTarget) -> tuple[int, StackRow]:
+    def _stripe_row(self, device: str, target: DmTarget) -> tuple[int, Document]:
         if not (stripes := _STRIPES.fullmatch(" ".join(target.words))):
             raise LeftOut("its table cannot be read")
         words, share = stripes[3].split(), target.size // int(stripes[1])
@@ -218,7 +217,7 @@ class StackReader:
         over = self._pieces(device, words, [share] * (len(words) // 2))
         return self._whole(device), {"kind": "stripe", "chunk": exact_size(int(stripes[2]) * SECTOR), "over": over}
 
-    def _linear_row(self, device: str, table: Sequence[DmTarget]) -> tuple[int, StackRow]:
+    def _linear_row(self, device: str, table: Sequence[DmTarget]) -> tuple[int, Document]:
         extent = _EXTENT.fullmatch(" ".join(table[0].words)) if len(table) == 1 else None
         if extent is None:
             words = [word for target in table for word in target.words]
@@ -233,7 +232,7 @@ class StackReader:
                 return size, {"kind": "linear", "over": [member], **start, "size": exact_size(size)}
         raise LeftOut(f"its member {device_below or extent[1]} is left out")
 
-    def _multipath_row(self, device: str, target: DmTarget) -> tuple[int, StackRow]:
+    def _multipath_row(self, device: str, target: DmTarget) -> tuple[int, Document]:
         features, path_groups = multipath(target)
         groups = [self._names_of(self._numbers.get(path[0], "") for path in paths) for _, paths in path_groups]
         over = [name for group in groups for name in group]
@@ -245,7 +244,7 @@ class StackReader:
         if 1 < len(groups) < len(over):
             over, policy = [name for name in groups[0] if name in over] or over, "multibus"
             self._notes.add(device, f"{len(groups)} path groups with several paths: only the first group's are used")
-        row: StackRow = {"kind": "multipath", "over": over, "selector": selector, "policy": policy}
+        row: Document = {"kind": "multipath", "over": over, "selector": selector, "policy": policy}
         row |= {"mode": "bio"} if "queue_mode bio" in " ".join(features) else {}
         repeat = next((int(path[1]) for path in reversed(last) if path[1:] and path[1].isdecimal()), 1)
         row |= {"repeat_count": repeat} if repeat > 1 else {}
@@ -262,7 +261,7 @@ class StackReader:
 
     # md
 
-    def _md_row(self, device: str) -> tuple[int, StackRow]:
+    def _md_row(self, device: str) -> tuple[int, Document]:
         folder, number = f"block/{device}", self._snapshot.number
         level, disks = self._snapshot.line(f"{folder}/md/level"), number(f"{folder}/md/raid_disks") or 0
         chunk = number(f"{folder}/md/chunk_size")
@@ -272,7 +271,7 @@ class StackReader:
         over = self._names_of(slots[slot] for slot in sorted(slots, key=int))
         if len(over) != disks or not over:
             raise LeftOut(f"{len(over)} of its {disks} members are there and in the topology")
-        row: StackRow = {"kind": "md", "level": level}
+        row: Document = {"kind": "md", "level": level}
         row |= {"chunk": exact_size(chunk)} if chunk and level != "raid1" else {}
         row["over"] = _distinct(over)
         row |= {"bitmap": "internal"} if self._snapshot.line(f"{folder}/bitmap/location") not in ("", "none") else {}
