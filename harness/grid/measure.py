@@ -325,8 +325,6 @@ def _newest(folder: Path) -> Path:
 
 
 def _check_alike(merged: Sequence[GridFolder]) -> None:
-    if not merged:
-        raise Misuse("--merge without a folder", remedy="name the results folders of the shards")
     if len({part.grid.seeds for part in merged}) > 1:
         raise Misuse(
             "the parts were measured with different --seeds", remedy="measure all shards with the same --seeds"
@@ -359,7 +357,7 @@ def _key(cell: GridCell) -> _Key:
 
 
 def _worse(left: GridCell | None, right: GridCell) -> GridCell:
-    if left is None or left.status is None or right.status is None:
+    if left is None:
         return right
     return min(left, right, key=lambda cell: WORST_FIRST.index(cell.status or Status.MISS))
 
