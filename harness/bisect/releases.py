@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.bisect.notebook import ClaimSeen, CommitWord, Observation, Question, claim_seen
 from harness.grid.lines import GridLine, GridRow, lines
-from harness.grid.measure import Extends
+from harness.grid.measure import Sweeper
 from harness.grid.timeline import spent
 from harness.judge.cells import Ensemble
 from harness.report.format import plural
@@ -44,7 +44,7 @@ Observe = Callable[[GridRow, int], tuple[GridRow, Observation]]
 """Measures the kernel at a place."""
 
 
-def bisect_releases(sweeper: Extends, row: GridRow, figure: str, tell: Tell) -> Releases:
+def bisect_releases(sweeper: Sweeper, row: GridRow, figure: str, tell: Tell) -> Releases:
     """``row`` goes from the good kernel to the bad one. ``figure`` (ARM.LOAD.ROLE.METRIC) replaces the claims.
 
     Raises CannotJudge when an end cannot be measured or the ends do not differ, and what ``extended`` raises.

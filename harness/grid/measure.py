@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from traceback import extract_tb
-from typing import Protocol
 
 from harness.base.files import copy_atomic, held, held_one, writing
 from harness.grid.lines import GridRow
@@ -131,12 +130,6 @@ def _reasons(verdict: Verdict) -> Iterator[str]:
     for control in verdict.controls:
         if control.judgement is not None and control.judgement.status is verdict.status:
             yield f"{control.that}: {claim_text(control).result}"
-
-
-class Extends(Protocol):
-    """What measures one more kernel of a row."""
-
-    def extended(self, row: GridRow, place: int) -> GridRow: ...
 
 
 @dataclass(frozen=True)

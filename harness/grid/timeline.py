@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from harness.grid.lines import METRICS, GridChange, GridLine, GridRow, KernelSide, changes, figure_lines, lines
-from harness.grid.measure import Extends
+from harness.grid.measure import Sweeper
 from harness.judge.difference import Difference
 from harness.judge.thresholds import LARGE
 from harness.judge.visible import unseen
@@ -73,7 +73,7 @@ class Timeline:
 
 
 def timeline(
-    sweeper: Extends, row: GridRow, tell: Tell, metrics: tuple[str, ...] = METRICS, step: int = STEP
+    sweeper: Sweeper, row: GridRow, tell: Tell, metrics: tuple[str, ...] = METRICS, step: int = STEP
 ) -> Timeline:
     """Measure what ``next_place`` asks for. Raises what ``extended`` raises."""
     while True:

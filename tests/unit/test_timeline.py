@@ -4,6 +4,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -11,7 +12,7 @@ from harness import fitted
 from harness.bisect.releases import Releases, bisect_releases, demand_figure
 from harness.bisect.releases import text as release_text
 from harness.grid.lines import GridRow, KernelSide, changes, figure_lines, label, lines
-from harness.grid.measure import judged
+from harness.grid.measure import Sweeper, judged
 from harness.grid.timeline import Timeline, next_place, text, timeline
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.difference import Precision, compare_figures
@@ -62,7 +63,10 @@ class Kernels:
         return row.decided(place, judged(row.cells[place], Run(folder, judge(SCENARIO, seen))), config)
 
     def timeline(self, step: int = 3) -> Timeline:
-        return timeline(self, self.row(), lambda _: None, ("iops",), step)
+        return timeline(cast("Sweeper", self), self.row(), lambda _: None, ("iops",), step)
+
+    def releases(self, figure: str = "") -> Releases:
+        return bisect_releases(cast("Sweeper", self), self.row(), figure, lambda _: None)
 
 
 def test_kernels_that_agree_are_measured_coarsely() -> None:
@@ -232,7 +236,7 @@ def test_kernels_have_short_names(spec: str, short: str) -> None:
 
 def test_bisection_by_release() -> None:
     kernels = Kernels([95.0] * 7 + [20.0] * 4)
-    found = bisect_releases(kernels, kernels.row(), "", lambda _: None)
+    found = kernels.releases()
     assert (found.good, found.bad, found.left) == (6, 7, ())
     assert len(kernels.asked) <= 6
     report = text_of(found)
@@ -242,29 +246,29 @@ def test_bisection_by_release() -> None:
 
 def test_releases_that_cannot_be_had_leave_several() -> None:
     kernels = Kernels([95.0] * 4 + [None, None] + [20.0] * 5)
-    found = bisect_releases(kernels, kernels.row(), "", lambda _: None)
+    found = kernels.releases()
     assert (found.good, found.bad, found.left) == (3, 6, (4, 5))
     assert "the first bad release is 6.19 or one of 6.17, 6.18" in text_of(found)
 
 
 def test_a_figure_without_a_claim() -> None:
     kernels = Kernels([50.0] * 3 + [79.0] * 5)
-    found = bisect_releases(kernels, kernels.row(), FIGURE, lambda _: None)
+    found = kernels.releases(FIGURE)
     assert (found.good, found.bad) == (2, 3)
     assert "6.12 -> 6.16" in text_of(found)
     with pytest.raises(Misuse, match=r"has the figure none\.together\.fast\.iop, did") as caught:
-        bisect_releases(kernels, kernels.row(), "none.together.fast.iop", lambda _: None)
+        kernels.releases("none.together.fast.iop")
     assert "ARM.LOAD.ROLE.METRIC" in caught.value.remedy
 
 
 def test_ends_that_cannot_be_bisected() -> None:
     alike, gone = Kernels([95.0] * 4), Kernels([None, 20.0])
     with pytest.raises(CannotJudge, match=r"iops does not differ between the ends: 95\.1 and 95\.1"):
-        bisect_releases(alike, alike.row(), FIGURE, lambda _: None)
+        alike.releases(FIGURE)
     with pytest.raises(CannotJudge, match="no claim holds on the good end and fails on the bad one"):
-        bisect_releases(alike, alike.row(), "", lambda _: None)
+        alike.releases()
     with pytest.raises(CannotJudge, match=r"debian:5\.10 cannot be measured: the suite dropped it"):
-        bisect_releases(gone, gone.row(), "", lambda _: None)
+        gone.releases()
 
 
 def text_of(found: Releases) -> str:
