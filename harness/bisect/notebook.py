@@ -112,8 +112,8 @@ class Oracle(Protocol):
         Raises LabBroken if no commit can be measured.
         """
 
-    def prepare(self, commit: str) -> None:
-        """Build the commit, possibly in another thread. ``measure`` reports errors."""
+    def kernel(self, commit: str) -> object:
+        """Build the commit, possibly in another thread. Raises CannotJudge if it does not build."""
 
 
 class Notebook:
@@ -323,9 +323,6 @@ class KernelOracle:
     def _title(self, commit: str) -> str:
         return f"{self.spec} at {commit[:12]}"
 
-    def prepare(self, commit: str) -> None:
-        self.kernel(commit)
-
     def measure(self, commit: str, *, once: bool = False, moved: bool = False) -> Observation:
         try:
             kernel = self.kernel(commit)
@@ -385,9 +382,6 @@ class SeedOracle:
         status, rate = (Status.FAIL, 1 / tried.seeds) if tried.fault else (Status.PASS, 0.0)
         ratio = f"{RATIO}, in other functions" if tried.elsewhere else RATIO
         return Observation(commit, self.setting, (ClaimSeen(that, ratio, str(status), (rate,)),))
-
-    def prepare(self, commit: str) -> None:
-        self.kernel(commit)
 
     def observed(self, row: GridRow, place: int) -> tuple[GridRow, Observation]:
         """One of several packaged kernels."""

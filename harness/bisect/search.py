@@ -105,7 +105,7 @@ class Bisection(_Search):
     def _prepare(self, commit: str) -> None:
         # If the commit is needed, the same error occurs again and is reported then.
         with suppress(BlklabError):
-            self._oracle.prepare(commit)
+            self._oracle.kernel(commit)
 
     def _note(self, seen: Observation, question: Question) -> Answer:
         answer = question.answer(seen)

@@ -61,5 +61,5 @@ class TextOracle:
         status = "PASS" if min(values) >= 0.5 else "FAIL"
         return Observation(commit, self.setting, (ClaimSeen(THAT, "a / b", status, values),), run=f"run-{commit[:7]}")
 
-    def prepare(self, commit: str) -> None:
+    def kernel(self, commit: str) -> None:
         self.prepared.append(commit)

@@ -38,7 +38,7 @@ class NoisyOracle:
         status = "PASS" if word == "good" else "FAIL"
         return Observation(commit, self.setting, (ClaimSeen(THAT, "a / b", status, ratios),))
 
-    def prepare(self, commit: str) -> None:
+    def kernel(self, commit: str) -> None:
         raise AssertionError("a build would disturb a measurement by the host's clock")
 
 
