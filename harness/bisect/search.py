@@ -246,10 +246,7 @@ class NoisyBisection(_Search):
     def _found(self, ends: Ends, question: Question) -> Finding:
         sha, left, confidence = self._descend(ends, question)
         culprit = self._repository.commit(sha) if sha else None
-
-        def word(commit: str, _: str) -> CommitWord:
-            return self._word(commit, ends, question)
-
+        word = partial(self._word, ends=ends, question=question)
         return Finding(
             question,
             tuple(self._steps(ends, question)),
@@ -310,7 +307,7 @@ class NoisyBisection(_Search):
         self._tell(f"{commit[:12]}: {shown}")
         return fresh
 
-    def _word(self, commit: str, ends: Ends, question: Question) -> CommitWord:
+    def _word(self, commit: str, _why: str, *, ends: Ends, question: Question) -> CommitWord:
         """Good or bad, with the confidence that a culprit needs."""
         suspects, _ = self._search([commit, self._wanted.bad], ends, question)
         if len(suspects) > 1:
