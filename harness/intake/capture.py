@@ -131,12 +131,9 @@ class _Writer:
                 need += 2 * int(settings.get("stripe_cache_size", 0)) * len(over) * _STRIPE_PAGE
         return _MEMORY * -(-max(need, _MEMORY) // _MEMORY)
 
-    def _origin(self, of: str, kind: str, text: str) -> None:
-        """Further origins of one parameter say the same."""
-        self._origins.setdefault(of, (kind, text))
-
     def _cite(self, of: str, attribute: str) -> None:
-        self._origin(of, _CITES, attribute)
+        # Further origins of one parameter say the same.
+        self._origins.setdefault(of, (_CITES, attribute))
 
     # Hosts
 
@@ -254,7 +251,7 @@ class _Writer:
         return row
 
     def _guess(self, lun: CapturedLun, key: str, text: str) -> None:
-        self._origin(f"disk.{lun.disk}.{key}", _GUESSED, text)
+        self._origins.setdefault(f"disk.{lun.disk}.{key}", (_GUESSED, text))
 
     # What the whole machine has
 

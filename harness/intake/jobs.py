@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TypeVar
 
@@ -111,10 +112,6 @@ def draft_jobs(jobs: Sequence[FioJob], without: Collection[str] = ()) -> tuple[D
     return tuple(drafts)
 
 
-def _microseconds(text: str) -> int:
-    return fio_time(text, "us")
-
-
 def _free(name: str, drafts: Collection[DraftJob]) -> str:
     """A role's name that no job has yet; room is left for a number."""
     name = name[:30]
@@ -216,9 +213,9 @@ class _JobReader:
             offset=self._number("offset", fio_size),
             rate=rate and -(-rate // parts),
             rate_iops=rate_iops and -(-rate_iops // parts),
-            times={name: time * parts for name in _TIMES if (time := self._number(name, _microseconds))},
+            times={name: time * parts for name in _TIMES if (time := self._number(name, partial(fio_time, unit="us")))},
             startdelay=self._number("startdelay", fio_time) or 0,
-            runtime=self._number("runtime", lambda text: fio_time(text, "s")),
+            runtime=self._number("runtime", fio_time),
             options=options,
         )
         self._check_rest()
