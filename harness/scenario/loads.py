@@ -90,11 +90,11 @@ def _check_stagger(row: Row, roles: Iterable[Role], ramp: int) -> None:
 
 
 def _role(name: str, row: Row) -> Role | None:
-    given = row.given(option.field for option in schema.OPTIONS.values())
+    given = row.given(schema.OPTIONS.values())
     values = {field.into or field.name: row.get(field) for field in schema.ROLE_KEYS}
     if None in values.values():
         return None
-    options = {key: schema.OPTIONS[key].to_fio(value) for key, value in given.items()}
+    options = {key: schema.to_fio(key, value) for key, value in given.items()}
     role = Role(name, options=options, **values)
     for key, message, remedy in (*_sizes(role), *_together(role), *_paces(role)):
         row.add(key, f"{key}: {message}", remedy)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The keys of a scenario file, for the loader, the JSON schema and the reference page."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
@@ -70,23 +69,6 @@ TOPOLOGY = Field("topology", TopologyRef(), "a name in the catalogue, a path, or
 TEACHES = Field("teaches", Text(), "what a reader learns from it", "A deep hog fills the queue.", default="")
 
 
-@dataclass(frozen=True)
-class Option:
-    """A fio option that a role may set; ``to_fio`` writes its value as fio reads it."""
-
-    field: Field
-    to_fio: Callable[[object], str] = str
-
-
-def _as_flag(value: object) -> str:
-    return "1" if value else "0"
-
-
-def _of_microseconds(name: str, says: str, example: str, before: str = "") -> Option:
-    field = Field(name, time(MICROSECOND, HOUR, step=MICROSECOND), says, example)
-    return Option(field, lambda nanoseconds: f"{before}{int(str(nanoseconds)) // MICROSECOND}")
-
-
 _DISTRIBUTION = (
     r"random|zipf:(0\.[0-9]{1,4}|1\.[0-9]{0,3}[1-9]|[2-9](\.[0-9]{1,4})?)"
     r"|pareto:0\.[0-9]{1,4}|normal:[0-9]{1,2}(\.[0-9]{1,4})?"
@@ -95,82 +77,81 @@ _DISTRIBUTION = (
 _SIZE_AND_SHARE = "[1-9][0-9]{0,7}[kKmM]?/[1-9][0-9]?"
 _BSSPLIT = f"{_SIZE_AND_SHARE}(:{_SIZE_AND_SHARE}){{1,15}}"
 _IO_MAX = r"[rw](bps|iops)=[1-9][0-9]{0,15}( [rw](bps|iops)=[1-9][0-9]{0,15}){0,3}"
+_PAUSE = time(MICROSECOND, HOUR, step=MICROSECOND)
 CPUS = "cpus"
 AGE = "age"
-OPTIONS: Mapping[str, Option] = {
-    option.field.name: option
-    for option in (
-        Option(Field("rwmixread", Integer(0, 100), "share of reads in a mix", "70", unit="%")),
-        Option(
-            Field(CPUS, CpuList(), "CPUs that it runs on; a role on several disks takes one for each in turn", "0-3")
+OPTIONS = {
+    field.name: field
+    for field in (
+        Field("rwmixread", Integer(0, 100), "share of reads in a mix", "70", unit="%"),
+        Field(CPUS, CpuList(), "CPUs that it runs on; a role on several disks takes one for each in turn", "0-3"),
+        Field(
+            "rate_iops",
+            Integer(1, 10**7),
+            "highest rate of requests, for reads and for writes each",
+            "500",
+            unit="1/s",
         ),
-        Option(
-            Field(
-                "rate_iops",
-                Integer(1, 10**7),
-                "highest rate of requests, for reads and for writes each",
-                "500",
-                unit="1/s",
-            )
+        Field("rate", rate(), "highest rate of bytes, for reads and for writes each", "1 MB/s"),
+        Field("thinktime", _PAUSE, "time between two requests", "400us"),
+        Field("thinktime_blocks", Integer(1, 10**6), "requests between two such pauses", "32", absent="1"),
+        Field("thinktime_spin", _PAUSE, "part of it that keeps the CPU busy", "5us"),
+        Field("rate_process", Choice(("linear", "poisson")), "when requests of a rate come", absent="linear"),
+        Field("fsync", Integer(0, 10**6), "fsync after so many writes", "64"),
+        Field("fdatasync", Integer(0, 10**6), "fdatasync after so many writes", "64"),
+        Field("verify", Choice(("crc32c", "md5")), "write blocks with checksums, check blocks that are read"),
+        Field(
+            "bssplit",
+            Text("sizes with shares, such as 4k/60:64k/40", _BSSPLIT),
+            "sizes of its requests, each with its share in percent; bs is their mean",
+            "4k/60:64k/40",
         ),
-        Option(Field("rate", rate(), "highest rate of bytes, for reads and for writes each", "1 MB/s")),
-        _of_microseconds("thinktime", "time between two requests", "400us"),
-        Option(Field("thinktime_blocks", Integer(1, 10**6), "requests between two such pauses", "32", absent="1")),
-        _of_microseconds("thinktime_spin", "part of it that keeps the CPU busy", "5us"),
-        Option(Field("rate_process", Choice(("linear", "poisson")), "when requests of a rate come", absent="linear")),
-        Option(Field("fsync", Integer(0, 10**6), "fsync after so many writes", "64")),
-        Option(Field("fdatasync", Integer(0, 10**6), "fdatasync after so many writes", "64")),
-        Option(Field("verify", Choice(("crc32c", "md5")), "write blocks with checksums, check blocks that are read")),
-        Option(
-            Field(
-                "bssplit",
-                Text("sizes with shares, such as 4k/60:64k/40", _BSSPLIT),
-                "sizes of its requests, each with its share in percent; bs is their mean",
-                "4k/60:64k/40",
-            )
-        ),
-        Option(Field("size", size(512), "bytes of the disk to use", "64M", absent="all")),
-        Option(Field("offset", size(0), "where on the disk to start", "512M", absent="0")),
-        Option(Field("sync", Choice(("sync", "dsync")), "open with O_SYNC, or O_DSYNC", "dsync")),
-        Option(Field("files", name_text(), "filesystem: first part of their names", "data", absent="the role's name")),
-        Option(Field("nrfiles", Integer(1, 10**5), "filesystem: number of files", "1000", absent="1")),
-        Option(Field("create", Flag(), "filesystem: make each file, write it and close it, again and again"), _as_flag),
-        Option(
-            Field("invalidate", Flag(), "drop its blocks from the page cache when it starts", absent="true"), _as_flag
-        ),
-        Option(Field("overwrite", Flag(), "filesystem: write the files before the window"), _as_flag),
-        Option(Field(AGE, Flag(), "a step on a filesystem: delete every second file when all are written"), _as_flag),
-        Option(
-            Field("io_max", Text("words of io.max", _IO_MAX), "limits of a cgroup of its own", "riops=100 rbps=1048576")
-        ),
-        _of_microseconds("io_latency", "target of its cgroup, slows others; not on Debian's kernels", "2ms", "target="),
-        Option(Field("io_weight", Integer(1, 10**4), "weight of a cgroup of its own in iocost", "300")),
-        Option(Field("bfq_weight", Integer(1, 1000), "weight of a cgroup of its own in bfq", "300")),
-        Option(Field("iodepth_batch", Integer(1, 4096), "requests that are submitted together", "16", absent="1")),
-        Option(Field("fixedbufs", Flag(), "io_uring: registered buffers"), _as_flag),
-        Option(Field("registerfiles", Flag(), "io_uring: registered files"), _as_flag),
-        Option(Field("force_async", Integer(0, 10**6), "io_uring: one of so many is submitted by a thread", "4")),
-        Option(Field("hipri", Flag(), "io_uring: poll for completions, in the poll queues of null_blk"), _as_flag),
-        Option(Field("sqthread_poll", Flag(), "io_uring: a thread of the kernel polls for requests"), _as_flag),
-        Option(Field("zero_buffers", Flag(), "write zeros, which a modelled disk need not store"), _as_flag),
-        Option(Field("prioclass", Integer(1, 3), "I/O priority class: 1 real time, 2 best effort, 3 idle", "2")),
-        Option(Field("prio", Integer(0, 7), "I/O priority in its class, 0 is the highest", "4")),
-        Option(Field("fadvise_hint", Flag(), "tell the page cache the kind of access", absent="true"), _as_flag),
-        Option(Field("zonemode", Choice(("zbd",)), "write at the write pointers of zones", "zbd")),
-        Option(Field("zonesize", size(512), "zones of a disk that is not zoned", "16M", absent="the disk's")),
-        Option(Field("max_open_zones", Integer(1, 4096), "zones that it writes at once", "4", absent="the disk's")),
-        Option(Field("norandommap", Flag(), "allow blocks to be done twice"), _as_flag),
-        Option(
-            Field(
-                "random_distribution",
-                Text("a distribution such as zipf:1.2", _DISTRIBUTION),
-                "distribution of random offsets",
-                "zipf:1.2",
-                absent="random",
-            )
+        Field("size", size(512), "bytes of the disk to use", "64M", absent="all"),
+        Field("offset", size(0), "where on the disk to start", "512M", absent="0"),
+        Field("sync", Choice(("sync", "dsync")), "open with O_SYNC, or O_DSYNC", "dsync"),
+        Field("files", name_text(), "filesystem: first part of their names", "data", absent="the role's name"),
+        Field("nrfiles", Integer(1, 10**5), "filesystem: number of files", "1000", absent="1"),
+        Field("create", Flag(), "filesystem: make each file, write it and close it, again and again"),
+        Field("invalidate", Flag(), "drop its blocks from the page cache when it starts", absent="true"),
+        Field("overwrite", Flag(), "filesystem: write the files before the window"),
+        Field(AGE, Flag(), "a step on a filesystem: delete every second file when all are written"),
+        Field("io_max", Text("words of io.max", _IO_MAX), "limits of a cgroup of its own", "riops=100 rbps=1048576"),
+        Field("io_latency", _PAUSE, "target of its cgroup, slows others; not on Debian's kernels", "2ms"),
+        Field("io_weight", Integer(1, 10**4), "weight of a cgroup of its own in iocost", "300"),
+        Field("bfq_weight", Integer(1, 1000), "weight of a cgroup of its own in bfq", "300"),
+        Field("iodepth_batch", Integer(1, 4096), "requests that are submitted together", "16", absent="1"),
+        Field("fixedbufs", Flag(), "io_uring: registered buffers"),
+        Field("registerfiles", Flag(), "io_uring: registered files"),
+        Field("force_async", Integer(0, 10**6), "io_uring: one of so many is submitted by a thread", "4"),
+        Field("hipri", Flag(), "io_uring: poll for completions, in the poll queues of null_blk"),
+        Field("sqthread_poll", Flag(), "io_uring: a thread of the kernel polls for requests"),
+        Field("zero_buffers", Flag(), "write zeros, which a modelled disk need not store"),
+        Field("prioclass", Integer(1, 3), "I/O priority class: 1 real time, 2 best effort, 3 idle", "2"),
+        Field("prio", Integer(0, 7), "I/O priority in its class, 0 is the highest", "4"),
+        Field("fadvise_hint", Flag(), "tell the page cache the kind of access", absent="true"),
+        Field("zonemode", Choice(("zbd",)), "write at the write pointers of zones", "zbd"),
+        Field("zonesize", size(512), "zones of a disk that is not zoned", "16M", absent="the disk's"),
+        Field("max_open_zones", Integer(1, 4096), "zones that it writes at once", "4", absent="the disk's"),
+        Field("norandommap", Flag(), "allow blocks to be done twice"),
+        Field(
+            "random_distribution",
+            Text("a distribution such as zipf:1.2", _DISTRIBUTION),
+            "distribution of random offsets",
+            "zipf:1.2",
+            absent="random",
         ),
     )
 }
+"""The fio options that a role may set."""
+
+
+def to_fio(key: str, value: Any) -> str:
+    """The value of an option as fio reads it."""
+    kind, before = OPTIONS[key].kind, "target=" if key == "io_latency" else ""
+    if isinstance(kind, Flag):
+        return "1" if value else "0"
+    return f"{before}{value // MICROSECOND}" if kind == _PAUSE else str(value)
+
 
 ONE_IN_FLIGHT = frozenset({"psync", "sync", "posixaio"})
 """Engines that have one request of a file in flight: a thread of glibc does those of posixaio one after another."""
@@ -200,7 +181,7 @@ STARTDELAY = Field(
 STAGGER = Field("stagger", time(0, HOUR, step=MICROSECOND), "delay of the start on each further disk", "5ms", default=0)
 NUMJOBS = Field("numjobs", Integer(1, MOST_JOBS), "fio jobs on each disk, each with that iodepth", "4", default=1)
 ROLE_KEYS = (DISK, RW, BS, IODEPTH, IOENGINE, DIRECT, STARTDELAY, STAGGER, NUMJOBS)
-ROLE = Record((*ROLE_KEYS, *(option.field for option in OPTIONS.values())))
+ROLE = Record((*ROLE_KEYS, *OPTIONS.values()))
 
 SCHEDULER = "scheduler"
 _IOSCHED = Field(

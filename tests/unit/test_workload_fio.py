@@ -294,7 +294,7 @@ WORDS = {"io_weight": "io.weight 7000", "bfq_weight": "io.bfq.weight 7000", "io_
 
 @pytest.mark.parametrize(("key", "words"), WORDS.items())
 def test_a_role_with_a_weight_or_a_target_is_a_process_too(key: str, words: str) -> None:
-    one = replace(VICTIM, options={key: schema.OPTIONS[key].to_fio(7000)})
+    one = replace(VICTIM, options={key: schema.to_fio(key, 7000)})
     (step,) = cgroups(window(one), TOPOLOGY)
     assert step.fields() == ("cgroup/limit", "lopsided.victim", "all", words)
     assert sections(job_file(window(one), TOPOLOGY, 1))["victim"]["thread"] == "0"
