@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.files import writing
-from harness.run.boots import Lanes, Stopped, Turns
+from harness.run.bench import Lanes, Stopped, Turns
 from lab.base import host
 from lab.base.cache import Cache
 from lab.base.digest import digest_file, digest_folder, known_digest

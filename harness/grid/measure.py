@@ -36,8 +36,7 @@ from harness.record.grid import (
 from harness.record.judging import Altered, Run, judge_run
 from harness.record.store import KernelFacts, RunFolder, Store, load_run
 from harness.report.claims import claim_text, headline
-from harness.run.bench import Bench
-from harness.run.boots import Stopped
+from harness.run.bench import Bench, Stopped
 from harness.run.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell
 from harness.run.plan import Request, run_command
 from harness.scenario.load import ref_of

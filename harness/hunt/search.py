@@ -16,7 +16,7 @@ from statistics import mean
 from typing import Any
 
 from harness.hunt.trial import Fault, Ground, Trial, ready
-from harness.run.boots import BootMaker
+from harness.run.bench import BootMaker
 from harness.scenario.model import Scenario
 from lab.base.errors import Misuse
 from lab.base.units import Tell

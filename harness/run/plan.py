@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A request, answered as far as possible before anything boots: cells, missing requirements, prepared jobs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.figures.counters import FOLIO_ADDED
 from harness.noise import stopping_rule
 from harness.record.store import KernelFacts, RunFacts, planned
-from harness.run.boots import EveryBoot, Jobs, UntilDecided
 from harness.scenario.fio import cgroups, job_file, of_processes, start_phase, step_file
 from harness.scenario.model import Arm, Load, Role, Scenario
 from harness.scenario.timing import Timing
@@ -18,7 +17,7 @@ from lab.guest.steps.load import Phase, RunLoad, Timed
 from lab.guest.steps.setting import Act, AwaitCompletions, Try
 from lab.kernels.model import Kernel
 from lab.realise.recipe import attribute_file, elevator, queue_settings
-from lab.session import GuestLoad, Job, Lab, accelerator_for, prepare_job, unmet
+from lab.session import GuestLoad, Job, Lab, PreparedJob, accelerator_for, prepare_job, unmet
 from lab.topology.limits import longest_wait
 from lab.topology.model import Topology
 from lab.yaml.strict import names, nearest
@@ -145,6 +144,10 @@ def run_command(scenario: str, kernel: str, seeds: int | None, arms: Sequence[st
     return "blklab", "run", scenario, "--kernel", kernel, *(() if seeds is None else ("--seeds", str(seeds))), *named
 
 
+Jobs = Mapping[tuple[str, int], PreparedJob]
+"""The prepared job of each arm and seed that the kernel and QEMU can run."""
+
+
 @dataclass(frozen=True)
 class PlannedRun:
     """A run before its first boot. ``facts`` lack only the run's id and start."""
@@ -152,7 +155,6 @@ class PlannedRun:
     request: Request
     facts: RunFacts
     jobs: Jobs
-    boots: EveryBoot
 
     @property
     def timing(self) -> Timing:
@@ -186,7 +188,6 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
     guest cannot be built.
     """
     scenario, kernel = request.scenario, request.kernel
-    timing = scenario.timing
     check_repeats(scenario, verify=request.verify)
     cells = expand(scenario, request.seeds, request.arms or None)
     arms = {arm.name: arm for arm, _ in cells}
@@ -209,11 +210,11 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
         command=request.command,
         baseline=request.baseline,
         base=request.base,
-        rule=stopping_rule(cells[-1][1]) if timing.by_rule else None,
+        rule=stopping_rule(cells[-1][1]) if scenario.timing.by_rule else None,
     )
     jobs = {
         (arm.name, seed): prepare_job(lab, kernel, arm.topology, guest_job(scenario, arm, seed))
         for arm, seed in cells
         if not reasons[arm.name]
     }
-    return PlannedRun(request, facts, jobs, UntilDecided() if timing.by_rule else EveryBoot())
+    return PlannedRun(request, facts, jobs)

@@ -15,7 +15,6 @@ from harness.commands.run import _measure
 from harness.record.judging import judge_run
 from harness.record.store import BOOT, SCHEMA, RunFacts, RunFolder, Store, planned, read_boot, save_boot
 from harness.run.bench import Bench
-from harness.run.boots import EveryBoot
 from harness.run.plan import PlannedRun, Request, check_common_arm
 from harness.scenario.model import Arm, Scenario, Status
 from lab.base.digest import canonical, digest_bytes
@@ -44,7 +43,7 @@ def store(tmp_path: Path) -> Store:
 
 @contextmanager
 def folder(store: Store, facts: RunFacts, sound: Scenario) -> Iterator[RunFolder]:
-    plan = PlannedRun(Request(sound, cast(Any, None)), facts, {}, EveryBoot())
+    plan = PlannedRun(Request(sound, cast(Any, None)), facts, {})
     with Bench(cast(Any, None), store)._folders(plan, None) as folders:
         yield folders.run
 
@@ -202,7 +201,7 @@ def test_nothing_boots_where_no_arm_runs_on_both_kernels(store: Store, sound: Sc
     def plan(request: Request) -> PlannedRun:
         reasons = lacking[request.kernel.release]
         cells = planned([(arm, 1, reasons[arm]) for arm in sound.arms])
-        return PlannedRun(request, facts(sound, cells), {}, EveryBoot())
+        return PlannedRun(request, facts(sound, cells), {})
 
     def measure(_: object) -> None:
         pytest.fail("it would be measured")

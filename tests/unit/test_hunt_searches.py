@@ -17,7 +17,7 @@ from harness.hunt.matrix import hunt_matrix, keep_hunts, kept_hunts
 from harness.hunt.search import MIXED, Limits, Mix, Search
 from harness.hunt.trial import Fault, Ground, Trial
 from harness.limits.entries import load_scenario
-from harness.run.boots import Lanes, Turns
+from harness.run.bench import Lanes, Turns
 from harness.scenario.load import ref_of
 from lab.base.errors import CannotJudge, InputErrors, Misuse
 from lab.schedule import FEW, STALLS, TURNS, Change, Course, Schedule

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.run.boots import Boots as RunBoots
-from harness.run.boots import Lanes, Stopped
+from harness.run.bench import Boots as RunBoots
+from harness.run.bench import Lanes, Stopped
 from lab.base.host import GUEST_OVERHEAD
 
 GIB = 1 << 30

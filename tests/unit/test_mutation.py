@@ -16,8 +16,7 @@ from harness.base.plain import identity
 from harness.profile.cells import ProfiledCell
 from harness.record.judging import Run, judge_run
 from harness.record.store import Store, planned, save_boot
-from harness.run.bench import Bench
-from harness.run.boots import Lanes, Turns
+from harness.run.bench import Bench, Lanes, Turns
 from harness.run.events import nobody
 from harness.scenario.model import Scenario
 from harness.scenario.registry import GUEST, IDLE
