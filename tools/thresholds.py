@@ -20,8 +20,8 @@ from harness.commands.options import JOBS, RESULTS, SOME_SCENARIOS, tell, write_
 from harness.commands.parser import Command
 from harness.judge.cells import CellResult, Ensemble, ensemble_of
 from harness.judge.claims import layout_by_kind, margin_of
+from harness.judge.difference import DATA, LARGE, SHORT_WINDOWS, NullEvidence, kind
 from harness.judge.operands import Evidence, arms_needed
-from harness.judge.thresholds import DATA, LARGE, SHORT_WINDOWS, NullEvidence, kind
 from harness.limits.entries import load_scenario
 from harness.record.judging import results_of
 from harness.report.format import markdown_head, markdown_table, percent, plural
@@ -228,7 +228,7 @@ _STORED = ("layout", "seeds", "single", "pairs", "arms", "where")
 
 
 def document(kinds: Mapping[str, NullEvidence], claims: Mapping[str, Json], kernel: str) -> dict[str, object]:
-    """What ``harness.judge.thresholds`` reads."""
+    """What ``harness.judge.difference`` reads."""
     return {
         "kernel": kernel,
         "seeds": SEEDS,
@@ -250,7 +250,7 @@ shared tags are of arms in which the CPUs share those of a host: which of them u
 and the medians, over the same seeds, differ by more than another layout moves them; with one seed a side, or other
 seeds (null pairs of the zoo), by more than any two boots. A kind whose figures differ in fewer than {fitted.LEAST_ARMS}
 arms has too little evidence for a small threshold (percentiles are equal while they fall into one bin of fio's): there
-it is at least the one between kernels of different configuration, {100 * LARGE.share:g} %, and {fitted.SINGLE:g} times
+it is at least the one between kernels of different configuration, {100 * LARGE:g} %, and {fitted.SINGLE:g} times
 with one seed a side.
 A claim whose bound is nearer than its figures' kinds are moved is marked "within layout". The ratio of a shipped one
 is measured in another layout then, and {fitted.TWINS} times what moved it decides (`thresholds.json`, claims).

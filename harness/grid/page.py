@@ -14,8 +14,7 @@ from pathlib import Path
 from harness.grid.lines import GridRow, KernelSide, changes, figure_lines, ratio_line
 from harness.grid.measure import judged
 from harness.judge.claims import NOT_RUN, XFAIL, EntryVerdict
-from harness.judge.difference import Significance
-from harness.judge.thresholds import LARGE
+from harness.judge.difference import LARGE, LARGE_BECAUSE, Significance
 from harness.judge.verdict import SHOWN_METRIC, Verdict
 from harness.record.grid import Grid, GridCell
 from harness.record.judging import Altered, Run, judge_run
@@ -380,7 +379,7 @@ def set_page(collection: Collection) -> str:
     return render(
         "set.html",
         legend=LEGEND,
-        marked=f"Differences of more than {100 * LARGE.share:g} % are marked: {LARGE.because}.",
+        marked=f"Differences of more than {100 * LARGE:g} % are marked: {LARGE_BECAUSE}.",
         collection=collection,
         rows=list(heat_rows(collection)),
         shared=shared_reason(collection),

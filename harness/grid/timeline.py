@@ -17,8 +17,7 @@ from rich.text import Text
 
 from harness.grid.lines import METRICS, GridChange, GridLine, GridRow, KernelSide, changes, figure_lines, lines
 from harness.grid.measure import Sweeper
-from harness.judge.difference import Difference
-from harness.judge.thresholds import LARGE
+from harness.judge.difference import LARGE, Difference
 from harness.judge.visible import unseen
 from harness.record.index import IndexedRun, cells_of
 from harness.record.judging import Run
@@ -238,7 +237,7 @@ def _seeds(timeline: Timeline) -> str:
     count = max((len(run.verdict.seeds) for run in timeline.row.runs.values()), default=0)
     if count == 1:
         return "1: a change is more than two boots of its kind of figure differ by (docs/results/thresholds.md)"
-    return f"{count}: a change is more than {100 * LARGE.share:.0f} %, and the ranges do not overlap"
+    return f"{count}: a change is more than {100 * LARGE:.0f} %, and the ranges do not overlap"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.judge.cells import Ensemble
+from harness.judge.difference import claim_layouts, kind, null_evidence
 from harness.judge.operands import (
     Evidence,
     Unavailable,
@@ -19,7 +20,6 @@ from harness.judge.operands import (
     ratio_ensemble,
     window_values,
 )
-from harness.judge.thresholds import claim_layouts, kind, null_evidence
 from harness.judge.visible import cannot_show
 from harness.limits.entries import UNPROVEN, killers
 from harness.noise import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Interval, Rule, Scatter, decide, scatter

@@ -58,7 +58,7 @@ class BootFile(StrEnum):
 
 
 class Noise(StrEnum):
-    """How layout and seeds move a figure: kinds that thresholds tell apart (``harness.judge.thresholds``).
+    """How layout and seeds move a figure: kinds that thresholds tell apart (``harness.judge.difference``).
 
     MOVES, LINES and EXECUTED are counts of the plugin, each of a kind of its own. NONE: a property or a share.
     """

@@ -12,7 +12,7 @@ from harness.base.plain import identity
 from harness.cli import main
 from harness.grid.timeline import text
 from harness.judge.cells import CellResult
-from harness.judge.thresholds import LARGE, null_evidence
+from harness.judge.difference import LARGE, LARGE_BECAUSE, null_evidence
 from harness.judge.visible import unseen
 from harness.patch.report import summary
 from harness.patch.study import outcomes
@@ -50,8 +50,8 @@ def test_one_seed_a_side_shows_a_figure_that_is_47_times_larger(
 
 def test_the_threshold_is_the_models_tolerance_and_quotes_no_measurement() -> None:
     """A figure measured once would be believed long after the kernels have moved on."""
-    assert LARGE.share == TOLERANCE
-    assert not any(letter.isdecimal() for letter in LARGE.because)
+    assert LARGE == TOLERANCE
+    assert not any(letter.isdecimal() for letter in LARGE_BECAUSE)
 
 
 def test_one_seed_a_side_shows_a_loss_of_46_per_cent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

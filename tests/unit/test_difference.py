@@ -16,13 +16,15 @@ from harness.judge.claims import Judgement
 from harness.judge.difference import (
     ArmFigure,
     Difference,
+    NullEvidence,
     Precision,
     Significance,
     compare_cells,
     compare_figures,
     figure_difference,
+    null_evidence,
+    widest,
 )
-from harness.judge.thresholds import NullEvidence, null_evidence, widest
 from harness.record.store import KernelFacts
 from harness.scenario.model import Status
 from lab.base.record import Outcome

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import fitted
-from harness.judge.thresholds import NullEvidence
+from harness.judge.difference import NullEvidence
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder, Store
 from harness.scenario.model import Bound, Control, KnownFailure, Scenario, Status

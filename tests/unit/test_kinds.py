@@ -3,7 +3,7 @@
 
 import pytest
 
-from harness.judge.thresholds import kind
+from harness.judge.difference import kind
 
 
 @pytest.mark.parametrize(

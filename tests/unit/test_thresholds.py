@@ -17,8 +17,19 @@ from harness.base.files import write_json
 from harness.commands.compare import _comparison
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import margin_of
-from harness.judge.difference import Difference, Precision, Significance, compare_cells
-from harness.judge.thresholds import DATA, LARGE, NullEvidence, claim_layouts, kind, null_evidence, null_pairs
+from harness.judge.difference import (
+    DATA,
+    LARGE,
+    Difference,
+    NullEvidence,
+    Precision,
+    Significance,
+    claim_layouts,
+    compare_cells,
+    kind,
+    null_evidence,
+    null_pairs,
+)
 from harness.judge.verdict import judge, verdict_document
 from harness.patch.study import Effect, outcomes
 from harness.record.index import pairs, side
@@ -89,8 +100,8 @@ def test_a_kind_that_differs_in_few_arms_keeps_the_general_thresholds() -> None:
     few = replace(SMALL, arms=fitted.LEAST_ARMS - 1)
     noisy = replace(few, layout=0.3, single=1.5)
     assert [(one.usable().layout, one.usable().single) for one in (equal, few, noisy, SMALL)] == [
-        (LARGE.share, fitted.SINGLE - 1),
-        (LARGE.share, fitted.SINGLE - 1),
+        (LARGE, fitted.SINGLE - 1),
+        (LARGE, fitted.SINGLE - 1),
         (0.3, 1.5),
         (0.01, 0.02),
     ]
@@ -103,7 +114,7 @@ def test_the_stored_data_are_read_as_they_are_usable(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     kinds = {"rate, one role": replace(SMALL, arms=0)}
     write_json(path, document(kinds, {}, "6.12"))
-    assert null_evidence(path)["rate, one role"].layout == LARGE.share
+    assert null_evidence(path)["rate, one role"].layout == LARGE
 
 
 RATES = {"rate, several roles": SMALL, "rate, one role": SMALL, "rate, several roles, below 1,000 IOPS": SMALL}

@@ -15,8 +15,7 @@ from harness.grid.lines import GridRow, KernelSide, changes, figure_lines, label
 from harness.grid.measure import Sweeper, judged
 from harness.grid.timeline import Timeline, next_place, text, timeline
 from harness.judge.cells import CellResult, Ensemble
-from harness.judge.difference import Precision, compare_figures
-from harness.judge.thresholds import LARGE, null_evidence
+from harness.judge.difference import LARGE, Precision, compare_figures, null_evidence
 from harness.judge.verdict import judge
 from harness.record.judging import Run
 from harness.record.store import KernelFacts, PlannedCell, RunFolder
@@ -178,7 +177,7 @@ def test_what_counts_as_a_change(seeds: int, share: float, changed: bool) -> Non
 )
 def test_one_seed_differs_by_more_than_two_boots_of_its_kind_of_figure(metric: str, kind: str) -> None:
     known = null_evidence().get(kind)
-    least = max(known.single, LARGE.share) if known else fitted.SINGLE - 1
+    least = max(known.single, LARGE) if known else fitted.SINGLE - 1
     figure = ratio(f"none.solo.fast.{metric}", "bound.none.solo.fast.iops")
     model = replace(SCENARIO, claims=(claim(of=figure),))
     found = lines(replace(Kernels([50.0, 65.0], 1).timeline().row, scenario=model))[0]
@@ -191,7 +190,7 @@ def test_the_cost_of_an_io_on_a_busy_cpu_differs_from_the_general_threshold_on()
     """Two boots differ by 0.318 % there; 50 % were needed."""
     figures = {("solo", "fast", "iops"): 200_000.0, ("solo", "fast", "cpu.per_io"): 4_900.0}
     idle = {**figures, ("solo", "fast", "iops"): 100.0}
-    for least, seen in ((LARGE.share, figures), (1, idle)):
+    for least, seen in ((LARGE, figures), (1, idle)):
         side = [CellResult("a", 1, Status.PASS, figures=seen)]
         (row,) = compare_figures(side, side, ("cpu.per_io",), Precision(exact=True))
         assert row.threshold == least or row.threshold > least == 1

@@ -12,7 +12,7 @@ from harness.commands.boots import specs
 from harness.commands.matrix import KERNELS
 from harness.commands.options import JOBS, RESULTS, SEEDS, kernel_default, number, tell, write_page
 from harness.commands.parser import Command, flag, option
-from harness.judge.thresholds import null_evidence
+from harness.judge.difference import null_evidence
 from harness.record.store import Store
 from lab.base.cache import Cache
 from lab.base.errors import Misuse

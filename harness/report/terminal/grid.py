@@ -12,8 +12,7 @@ from rich.text import Text
 
 from harness import fitted
 from harness.judge.cells import Ensemble
-from harness.judge.difference import Difference, Significance
-from harness.judge.thresholds import LARGE
+from harness.judge.difference import LARGE, LARGE_BECAUSE, Difference, Significance
 from harness.record.grid import Grid, GridCell
 from harness.record.store import KernelFacts
 from harness.report.claims import claim_text
@@ -68,7 +67,7 @@ def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only
 def _rules(changes: Sequence[Difference]) -> Iterator[str]:
     """From which difference on figures are marked, and why."""
     if not all(map(_own, changes)):
-        yield f"differences of more than {100 * LARGE.share:g} % are marked: {LARGE.because}"
+        yield f"differences of more than {100 * LARGE:g} % are marked: {LARGE_BECAUSE}"
     own = [(change.figure.metric, change.evidence.layout) for change in changes if change.evidence and _own(change)]
     if shares := _shares(own):
         yield f"one configuration: marked above what layout alone moves (docs/results/thresholds.md): {shares}"
@@ -115,7 +114,7 @@ def counted(changes: Sequence[Difference]) -> str:
     marked, real, unknown = (
         marks.count(mark) for mark in (Significance.MARKED, Significance.REAL, Significance.UNKNOWN)
     )
-    large = f"of more than {100 * LARGE.share:g} %, {real} less"
+    large = f"of more than {100 * LARGE:g} %, {real} less"
     if any(map(_own, changes)):
         large = f"above their thresholds, {real} below"
     said = f"{plural(len(marks), 'figure')}: {marked} with a difference {large}"
