@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from harness import fitted
 from harness.figures.boot import LoadFiles, MeasurementError, Node, parse
-from harness.figures.disks import window_of
+from harness.figures.samples import window_of
 from harness.scenario.model import Load, Role, Status
 from harness.scenario.registry import RUNTIME, BootFile, Figures, Readings
 from lab.base.units import show_time

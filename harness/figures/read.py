@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from harness.figures.boot import LoadFiles, MeasurementError, sent
 from harness.figures.counters import controller_figures, counter_figures, folio_figures
-from harness.figures.disks import disk_figures
 from harness.figures.fio import fio_figures
 from harness.figures.lines import line_figures
-from harness.figures.samples import sample_figures
+from harness.figures.samples import disk_figures, sample_figures
 from harness.scenario.model import Load
 from harness.scenario.registry import BootFile, FigureKey, Figures, Readings
 from lab.base.record import ABSENT, ROUTED, TRIED

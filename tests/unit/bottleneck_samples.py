@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from harness.base.checkout import SCENARIOS
-from harness.figures.disks import DiskTime
-from harness.figures.samples import Held, LoadUse
+from harness.figures.samples import DiskTime, Held, LoadUse
 from harness.limits.bottleneck import Bottleneck, bottleneck
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Arm, Load, Scenario

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from harness.figures.boot import MeasurementError
-from harness.figures.disks import read_handler
 from harness.figures.fio import read_fio
 from harness.figures.read import figures_of, overridden, read_tried
-from harness.figures.samples import read_samples
+from harness.figures.samples import read_handler, read_samples
 from harness.judge.cells import Ensemble, _mean, skipped_cell
 from harness.judge.operands import Evidence, Unavailable, window_values
 from harness.judge.verdict import judge

@@ -9,8 +9,7 @@ from rich.console import Console
 
 from harness.base.checkout import SCENARIOS
 from harness.figures.boot import LoadFiles, MeasurementError
-from harness.figures.disks import DiskTime
-from harness.figures.samples import Held, LoadUse, mean_use, read_use
+from harness.figures.samples import DiskTime, Held, LoadUse, mean_use, read_use
 from harness.limits import bottleneck as precedence_module
 from harness.limits.bottleneck import (
     NOTHING,

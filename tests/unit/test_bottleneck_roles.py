@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.base.checkout import SCENARIOS
-from harness.figures.disks import DiskTime
-from harness.figures.samples import Held, LoadUse
+from harness.figures.samples import DiskTime, Held, LoadUse
 from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck, _adaptive, bottleneck, by_role, changes
 from harness.limits.limits import arm_bound
 from harness.limits.queues import Element, ElementKind

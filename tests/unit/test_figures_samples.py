@@ -14,9 +14,8 @@ import pytest
 
 from harness.base.checkout import SCENARIOS
 from harness.figures.boot import LoadFiles, MeasurementError
-from harness.figures.disks import HandlerWindow, disk_figures, read_handler
 from harness.figures.read import figures_of
-from harness.figures.samples import Samples, Series, read_samples
+from harness.figures.samples import HandlerWindow, Samples, Series, disk_figures, read_handler, read_samples
 from harness.scenario.load import read_scenario
 from harness.scenario.ratio import ExpressionError, Names, parse_ratio, sampled_names
 from lab.base.errors import InputErrors

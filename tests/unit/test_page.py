@@ -12,8 +12,7 @@ import pytest
 from harness.base.files import write_json
 from harness.cli import main
 from harness.commands.verdict import surroundings
-from harness.figures.disks import DiskTime
-from harness.figures.samples import Held, LoadUse, Series
+from harness.figures.samples import DiskTime, Held, LoadUse, Series
 from harness.grid.page import (
     compared,
     entries,
