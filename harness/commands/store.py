@@ -15,9 +15,8 @@ from harness.base.checkout import results_root
 from harness.commands.boots import kernel_of, lab_of_host
 from harness.commands.options import RESULTS, RUN, number, tell
 from harness.commands.parser import Command, flag, option
-from harness.record.index import FILE, IndexedRun, indexed_runs
+from harness.record.index import FILE, IndexedRun, chosen_boot, collect, indexed_runs, plan_pruning, prune
 from harness.record.store import PlannedCell, RunFolder, load_run
-from harness.record.upkeep import chosen_boot, collect, plan_pruning, prune
 from harness.report.format import STYLES, duration, plural
 from harness.report.terminal.printing import console_of, plain_table, print_wide
 from harness.run.plan import guest_job

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.record.index import chosen_boot, collect
 from harness.record.store import RunFolder
-from harness.record.upkeep import chosen_boot, collect
 from lab import kit
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken, Misuse

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.record.index import plan_pruning, prune
 from harness.record.store import RunFolder
-from harness.record.upkeep import plan_pruning, prune
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from tests.unit.record_samples import matrix_of, run_of
 
