@@ -34,7 +34,7 @@ from harness.grid.lines import GridRow
 from harness.grid.measure import Sweeper
 from harness.hunt.kept import KeptFind, find_file, read_find
 from harness.profile.cells import chosen_cell, profiles_of_runs
-from harness.profile.differential import differential
+from harness.profile.model import differential
 from harness.profile.report import differential_lines
 from harness.record.store import load_run
 from harness.report.terminal.printing import console_of

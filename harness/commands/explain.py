@@ -16,9 +16,8 @@ from harness.commands.parser import Argument, Command, flag, option
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.queues import ElementKind
 from harness.profile.cells import ProfiledCell, chosen_cell, parse_cell, profiles_of_runs, recorded_profile
-from harness.profile.differential import differential
 from harness.profile.formats import Side, executed_code, lines_text, listed_functions, write_profiles
-from harness.profile.model import BLIND, Profile
+from harness.profile.model import BLIND, Profile, differential
 from harness.profile.report import differential_lines, function_lines, most_expensive, profile_lines
 from harness.record.index import pairs, side
 from harness.record.judging import Unexplained, explain_run

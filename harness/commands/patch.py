@@ -47,7 +47,7 @@ from harness.patch.series import Branch, Patch, branch_folder, read_series
 from harness.patch.sources import CodeChange, PatchText, Sources
 from harness.patch.study import Effect, MeasuredSeries, PackagedModules, Study, modules_alone, profiled
 from harness.patch.work import change_of, is_range, range_of, review_range, write_change
-from harness.profile.differential import Differential
+from harness.profile.model import Differential
 from harness.profile.report import differential_lines
 from harness.record.index import indexed_runs
 from harness.report.format import duration, plural

@@ -18,7 +18,7 @@ from textwrap import wrap
 from harness.judge.cells import Ensemble
 from harness.patch.series import Patch
 from harness.patch.study import Effect, MeasuredSeries, SeriesKernel, outcomes, profiled
-from harness.profile.differential import Differential
+from harness.profile.model import Differential
 from harness.profile.report import differential_lines
 from harness.record.store import RunFolder
 from harness.report.format import LEGEND, MARKS, figure, listed, plural

@@ -21,7 +21,7 @@ from harness.judge.visible import unseen, unseen_change
 from harness.patch.series import Branch, Patch
 from harness.patch.sources import Sources
 from harness.profile.cells import ProfiledCell, chosen_cell, profiles_of_runs
-from harness.profile.differential import Differential, differential
+from harness.profile.model import Differential, differential
 from harness.record.judging import compare_runs, judge_run
 from harness.record.store import RunFolder
 from harness.report.claims import value

@@ -12,8 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from harness.base.files import write_atomic, writing
-from harness.profile.differential import canonical, differential, source_costs
-from harness.profile.model import BLIND, Code, Context, Cost, Function, Profile
+from harness.profile.model import BLIND, Code, Context, Cost, Function, Profile, canonical, differential, source_costs
 from harness.profile.report import differential_lines, differential_page, profile_lines, profile_page
 from lab.kernels.objects import SourceLine
 

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The profile of one load in one boot."""
+"""The profile of one load in one boot, and two of them function by function.
 
-from collections import defaultdict
-from collections.abc import Mapping
+Per I/O the deltas add up to the difference of the totals.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 BLIND = "Lock contention and cache misses are invisible here: every instruction counts the same."
 KERNEL_IMAGE = "vmlinux"
@@ -178,3 +183,248 @@ class Profile:
 
     def per_io(self, instructions: Fraction | int) -> Fraction:
         return Fraction(instructions) / self.ios
+
+
+_PARTS = re.compile(r"(_noprof)?(\.(isra|part|constprop|cold|llvm|lto_priv)(\.[0-9]+)?)*$")
+"""Suffixes of the compiler, and of allocators that became macros (linux/alloc_tag.h, Linux 6.10)."""
+_MAIN = Fraction(9, 10)
+"""The share of a function's calls that come from the caller into which it may have been inlined."""
+_SAME = Fraction(1, 4)
+"""A function's cost is shifted when at most this share of it is left over in the sum with its caller's delta."""
+
+
+@dataclass(frozen=True)
+class FunctionChange:
+    """What a function itself cost per I/O, and its calls from other functions.
+
+    ``inlined`` are functions that one side has within it and the other apart.
+    """
+
+    function: Function
+    before: Cost
+    after: Cost
+    inlined: tuple[Function, ...] = ()
+
+    @property
+    def delta(self) -> Fraction:
+        return Fraction(self.after.instructions - self.before.instructions)
+
+    @property
+    def note(self) -> str:
+        if not self.before.instructions:
+            return "only after"
+        return "" if self.after.instructions else "only before"
+
+
+@dataclass(frozen=True)
+class Differential:
+    """``changes`` with the largest first."""
+
+    before: Profile
+    after: Profile
+    changes: tuple[FunctionChange, ...]
+
+    @property
+    def totals(self) -> tuple[Fraction, Fraction]:
+        return self.before.per_io(self.before.total), self.after.per_io(self.after.total)
+
+    @property
+    def rest(self) -> Fraction:
+        """What is left of the difference of the totals when every change is taken away: the unexplained part."""
+        before, after = self.totals
+        return after - before - sum((change.delta for change in self.changes), Fraction())
+
+
+def canonical(function: Function) -> Function:
+    """The function as the source has it, without the compiler's parts and clones."""
+    return Function(function.context, function.owner, _PARTS.sub("", function.name))
+
+
+def source_costs(profile: Profile) -> dict[Function, Cost]:
+    """What each function of the source cost per I/O, most expensive first. A call from one of its own parts is none."""
+    costs: dict[Function, Cost] = defaultdict(Cost)
+    for node in profile.nodes:
+        own = canonical(node.function)
+        caller = profile.nodes[node.parent].function if node.parent is not None else None
+        inner = caller is not None and caller != node.function and canonical(caller) == own
+        costs[own] += Cost(profile.per_io(0 if inner else node.calls), profile.per_io(node.instructions))
+    return dict(sorted(costs.items(), key=lambda item: (-item[1].instructions, item[0])))
+
+
+def kernel_costs(profile: Profile) -> dict[str, float]:
+    """The instructions for each I/O that functions of the kernel and its modules execute themselves, by name."""
+    costs: dict[str, float] = defaultdict(float)
+    for function, cost in source_costs(profile).items():
+        if function.context is not Context.USER:
+            costs[function.name] += float(cost.instructions)
+    return dict(costs)
+
+
+def differential(before: Profile, after: Profile) -> Differential:
+    old, new = source_costs(before), source_costs(after)
+    changes = [
+        FunctionChange(function, old.get(function, Cost()), new.get(function, Cost()))
+        for function in sorted(old.keys() | new.keys())
+    ]
+    merged = _with_shifts(changes, _main_callers(before) | _main_callers(after))
+    ordered = sorted(merged, key=lambda change: (-abs(change.delta), change.function))
+    return Differential(before, after, tuple(ordered))
+
+
+def _with_shifts(changes: Sequence[FunctionChange], callers: Mapping[Function, Function]) -> list[FunctionChange]:
+    """The changes, with functions of one side joined to the caller that has their cost on the other side."""
+    own = {change.function: change for change in changes}
+    left = dict(own)
+    by_caller: dict[Function, list[FunctionChange]] = defaultdict(list)
+    for change in changes:
+        if change.note and change.function in callers:
+            by_caller[callers[change.function]].append(change)
+    for caller, candidates in by_caller.items():
+        for inlined in _shifts(own[caller], candidates):
+            host = left[caller]
+            before = host.before + Cost(0, inlined.before.instructions)
+            after = host.after + Cost(0, inlined.after.instructions)
+            left[caller] = FunctionChange(caller, before, after, (*host.inlined, inlined.function))
+            del left[inlined.function]
+    return list(left.values())
+
+
+def _shifts(caller: FunctionChange, candidates: Iterable[FunctionChange]) -> list[FunctionChange]:
+    """Those of the candidates whose cost the caller gave or took: all together, or the one that fits best."""
+    opposite = [change for change in candidates if change.delta * caller.delta < 0]
+    by_fit = sorted(opposite, key=lambda change: abs(change.delta + caller.delta))
+    for group in (opposite, *([change] for change in by_fit)):
+        moved = sum((change.delta for change in group), Fraction())
+        if abs(moved + caller.delta) <= _SAME * abs(moved):
+            return group
+    return []
+
+
+def _main_callers(profile: Profile) -> dict[Function, Function]:
+    """The one caller of each function that has one for nearly all of its calls."""
+    calls: dict[Function, Counter[Function]] = defaultdict(Counter)
+    for (caller, callee), cost in profile.edges.items():
+        if canonical(caller) != canonical(callee):
+            calls[canonical(callee)][canonical(caller)] += int(cost.calls)
+    mains = {}
+    for callee, by_caller in calls.items():
+        most = max(by_caller, key=lambda caller: (by_caller[caller], caller))
+        if 0 < by_caller[most] >= _MAIN * by_caller.total():
+            mains[callee] = most
+    return mains
+
+
+_SIDES = 2
+_NEARLY = Fraction(9, 10)
+_MOST, _NAMES = 0.5, 0.65
+"""Names are alike from this similarity: iomap_readpage and iomap_read_folio, renamed in 5.19, have 0.67, and
+__blk_mq_alloc_request and __blk_mq_alloc_requests 0.98; blk_mq_make_request and blk_mq_submit_bio have 0.5."""
+_ONLY = Fraction(1, 20)
+"""A path is of one side where the other spends at most this share of its instructions on it."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A call path: its own and all lower instructions per I/O on each side."""
+
+    name: str
+    costs: list[Fraction] = field(default_factory=lambda: [Fraction()] * _SIDES)
+    below: "dict[str, Frame]" = field(default_factory=dict)
+
+
+def frames_of(profiles: Sequence[Profile]) -> Frame:
+    """The call paths of one or two profiles, merged by name without the compiler's parts and clones."""
+    root = Frame("all")
+    for side, profile in enumerate(profiles):
+        for stack, node in zip(profile.stacks, profile.nodes, strict=True):
+            # A part within its function is no frame of its own.
+            titles = [title for title, _ in groupby(canonical(function).title for function in stack)]
+            frame, own = root, profile.per_io(node.instructions)
+            frame.costs[side] += own
+            for name in [str(node.function.context), *titles] if own else []:
+                frame = frame.below.setdefault(name, Frame(name))
+                frame.costs[side] += own
+    return root
+
+
+def joined(root: Frame) -> Frame:
+    """The call paths with renamed functions as one frame, ``OLD -> NEW``.
+
+    On the same path OLD is only before and NEW only after, neither is anywhere on the other side, and most of both is
+    spent in common callees, or their names are alike.
+    """
+    return _joined(root, _names(root, 0), _names(root, 1))
+
+
+def _names(frame: Frame, side: int) -> set[str]:
+    own = {frame.name} if frame.costs[side] else set()
+    return own.union(*(_names(below, side) for below in frame.below.values()))
+
+
+def _joined(frame: Frame, before: Set[str], after: Set[str]) -> Frame:
+    gone = [below for name, below in frame.below.items() if name not in after]
+    come = [below for name, below in frame.below.items() if name not in before]
+    pairs = sorted(((_alike(old, new), old.name, new.name) for old in gone for new in come), reverse=True)
+    below = dict(frame.below)
+    for (shared, names), old, new in pairs:
+        if (shared > _MOST or names > _NAMES) and {old, new} <= below.keys():
+            merged = _merged(below.pop(old), below.pop(new))
+            below[merged.name] = merged
+    return Frame(frame.name, frame.costs, {name: _joined(each, before, after) for name, each in below.items()})
+
+
+def _alike(old: Frame, new: Frame) -> tuple[float, float]:
+    """The share of both that is spent in functions that both call, and how similar the names are, from 0 to 1."""
+    common = old.below.keys() & new.below.keys()
+    shares = (
+        sum(frame.below[name].costs[side] for name in common) / frame.costs[side]
+        for side, frame in enumerate((old, new))
+    )
+    return float(min(shares)), SequenceMatcher(None, old.name, new.name).ratio()
+
+
+def _merged(old: Frame, new: Frame) -> Frame:
+    """Both as one frame, with what they call."""
+    name = old.name if old.name == new.name else f"{old.name} -> {new.name}"
+    below = old.below | new.below
+    below |= {common: _merged(old.below[common], new.below[common]) for common in old.below.keys() & new.below.keys()}
+    return Frame(name, [sum(costs, Fraction()) for costs in zip(old.costs, new.costs, strict=True)], below)
+
+
+@dataclass(frozen=True)
+class OneSided:
+    """A subtree that (nearly) only one side has: the path to it, and its instructions per I/O before and after.
+
+    ``inner`` is the function within it to which nearly all of them belong, with what it calls.
+    """
+
+    path: tuple[str, ...]
+    inner: str
+    before: Fraction
+    after: Fraction
+
+    @property
+    def delta(self) -> Fraction:
+        return self.after - self.before
+
+
+def one_sided(before: Profile, after: Profile) -> list[OneSided]:
+    """The largest subtrees that (nearly) only one side has, none within another, by size."""
+    subtrees = _one_sided(frames_of([before, after]), ())
+    return sorted(subtrees, key=lambda subtree: (-abs(subtree.delta), subtree.path))
+
+
+def _one_sided(frame: Frame, path: tuple[str, ...]) -> Iterator[OneSided]:
+    for name, below in frame.below.items():
+        old, new = below.costs
+        if min(old, new) <= _ONLY * max(old, new):
+            yield OneSided((*path, name), _inner(below), old, new)
+        else:
+            yield from _one_sided(below, (*path, name))
+
+
+def _inner(frame: Frame) -> str:
+    total = sum(frame.costs)
+    while heavy := [below for below in frame.below.values() if sum(below.costs) >= _NEARLY * total]:
+        frame = heavy[0]
+    return frame.name

@@ -8,10 +8,16 @@ from itertools import accumulate, pairwise
 
 from markupsafe import Markup
 
-from harness.profile.differential import (
+from harness.profile.model import (
+    BLIND,
+    Context,
+    Cost,
     Differential,
     Frame,
+    Function,
     FunctionChange,
+    Group,
+    Profile,
     canonical,
     differential,
     frames_of,
@@ -19,7 +25,6 @@ from harness.profile.differential import (
     one_sided,
     source_costs,
 )
-from harness.profile.model import BLIND, Context, Cost, Function, Group, Profile
 from harness.report.charts import Tile, tiles
 from harness.report.html import render
 from lab.base.errors import Misuse

@@ -17,7 +17,7 @@ from harness.hunt.kept import KeptFind, try_find
 from harness.judge.difference import ArmFigure
 from harness.patch.choice import ScenarioChoice
 from harness.profile.cells import ProfiledCell, busy_cell, profile_of, profiles_of_runs
-from harness.profile.differential import differential, kernel_costs
+from harness.profile.model import differential, kernel_costs
 from harness.profile.report import differential_lines
 from harness.record.judging import Altered
 from harness.record.store import load_run

@@ -10,7 +10,7 @@ from harness.bisect.finding import Finding, conclusion, mail, margins
 from harness.bisect.notebook import ClaimSeen, CommitWord, Observation, Question, State, load_state
 from harness.bisect.repository import Repository
 from harness.bisect.search import Bisection
-from harness.profile.differential import differential
+from harness.profile.model import differential
 from harness.profile.report import differential_lines
 from harness.scenario.ratio import parse_bound
 from lab.base.errors import CannotJudge, LabBroken, Misuse

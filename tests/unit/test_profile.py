@@ -7,8 +7,7 @@ from fractions import Fraction
 import pytest
 
 from harness.profile.attribute import read_window
-from harness.profile.differential import differential, one_sided, source_costs
-from harness.profile.model import BLIND, Cost, Group
+from harness.profile.model import BLIND, Cost, Group, differential, one_sided, source_costs
 from harness.profile.report import LINES, differential_lines, function_lines, profile_lines
 from lab.base.errors import LabBroken, Misuse
 from tests.unit.profile_samples import AFTER, BEFORE, function, profile

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.profile.differential import differential, frames_of, one_sided
 from harness.profile.formats import Side, folded_stacks, lines_text, listed_functions, speedscope, write_profiles
-from harness.profile.model import Code
+from harness.profile.model import Code, differential, frames_of, one_sided
 from harness.profile.report import differential_lines, function_lines, most_expensive, profile_lines
 from lab.kernels.objects import SourceLine
 from tests.unit.profile_samples import function, profile

@@ -13,9 +13,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from harness.profile.differential import frames_of, joined
 from harness.profile.formats import callgrind, differential_stacks, folded_stacks, speedscope, write_profiles
-from harness.profile.model import BLIND
+from harness.profile.model import BLIND, frames_of, joined
 from harness.profile.report import differential_page, profile_page
 from tests.unit.profile_samples import AFTER, BEFORE, profile
 

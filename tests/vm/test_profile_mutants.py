@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.profile.differential import Differential, differential
 from harness.profile.formats import Side, executed_code, line_changes
-from harness.profile.model import Context, Profile
+from harness.profile.model import Context, Differential, Profile, differential
 from harness.profile.report import differential_lines
 from harness.scenario.load import read_scenario
 from lab.base.cache import Cache

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.profile.cells import FOLDER, ProfiledCell, profile_of
-from harness.profile.differential import differential
-from harness.profile.model import Group, Profile
+from harness.profile.model import Group, Profile, differential
 from harness.record.store import load_run
 from harness.run.plan import guest_job
 from lab.base.cache import Cache

@@ -17,7 +17,7 @@ from harness.judge.difference import Precision, compare_figures
 from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
 from harness.profile.cells import ProfiledCell, busy_cell, profile_of
-from harness.profile.differential import kernel_costs
+from harness.profile.model import kernel_costs
 from harness.record.judging import Run, results_of
 from harness.record.store import Store
 from harness.run.bench import Bench
