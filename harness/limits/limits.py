@@ -280,39 +280,32 @@ def link_seconds(link: Link, request: int) -> float:
     return link.cost / _NS / request + 1 / link.rate
 
 
-def bound(topology: Topology, load: Load, role: Role, metric: str, queue: Mapping[str, str] | None = None) -> float:
-    """The most (``iops``; ``bw`` in bytes/s) or the least (``lat.mean`` in ns) that the topology allows.
+def arm_bound(arm: Arm, load: Load, role: str, metric: str) -> float:
+    """``bound.ARM.LOAD.ROLE.METRIC`` of a ratio: the most (``iops``; ``bw`` in bytes/s) or the least (``lat.mean`` in
+    ns) that the topology allows.
 
-    ``queue`` are the settings of the arm. When several roles share a LUN or name one disk, each is given
-    what it could do there alone: the bound is what its own disk allows. That of a role
-    on several disks is the sum over them. Raises Misuse for another metric, or for a disk that nothing limits.
+    When several roles share a LUN or name one disk, each is given what it could do there alone: the bound is what its
+    own disk allows. That of a role on several disks is the sum over them. Raises Misuse for another metric, or for a
+    disk that nothing limits.
     """
-    figure = figure_of(role.name, metric)
+    figure = figure_of(role, metric)
     if not figure.bounded:
         known = ", ".join(name for name, row in FIGURES.items() if row.bounded)
         raise Misuse(f"the topology sets no bound on {metric}", remedy=f"use one of {known}")
-    _check_requests(topology, role)
-    every, parts_of_role = tuple(load.apart().roles.values()), role.apart()
-    rates = _rates(topology, every, parts_of_role, queue or {})
+    _check_requests(arm.topology, load.roles[role])
+    every, parts_of_role = tuple(load.apart().roles.values()), load.roles[role].apart()
+    rates = _rates(arm, every, parts_of_role)
     if figure.rate is Rate.BYTES:
         return sum(rates.values())
-    iops = sum(rates.values()) / role.bs
+    iops = sum(rates.values()) / load.roles[role].bs
     if figure.rate is Rate.REQUESTS:
         return iops
-    waiting = sum(_in_flight(topology, every, part, queue or {}) for part in parts_of_role)
-    return waiting / iops * _NS
+    return sum(_in_flight(arm, every, part) for part in parts_of_role) / iops * _NS
 
 
-def arm_bound(arm: Arm, load: Load, role: str, metric: str) -> float:
-    """``bound.ARM.LOAD.ROLE.METRIC`` of a ratio."""
-    return bound(arm.topology, load, load.roles[role], metric, arm.queue)
-
-
-def _rates(
-    topology: Topology, every: Sequence[Role], asking: Sequence[Role], queue: Mapping[str, str]
-) -> Mapping[str, float]:
+def _rates(arm: Arm, every: Sequence[Role], asking: Sequence[Role]) -> Mapping[str, float]:
     """What the ``asking`` roles get while one other role uses each disk that is not theirs."""
-    plan = LoadPlan(topology, tuple(every), queue, private=True)
+    plan = LoadPlan(arm.topology, tuple(every), arm.queue, private=True)
     names, disks = {role.name for role in asking}, {role.disk for role in asking}
     others = {role.disk: role for role in every if role.disk not in disks}
     flows = [plan.flow(role) for role in (*asking, *others.values())]
@@ -333,7 +326,7 @@ def shares_of_bound(
     every = tuple(load.apart().roles.values())
     for role in load.roles.values():
         _check_requests(arm.topology, role)
-        rates = _rates(arm.topology, every, role.apart(), arm.queue)
+        rates = _rates(arm, every, role.apart())
         shares[role.name] = bw[role.name] / sum(rates.values())
         pace |= {name: shares[role.name] * rate for name, rate in rates.items()}
     plan = LoadPlan(_on_best_paths(arm.topology) if devices else arm.topology, every, arm.queue, devices=devices)
@@ -370,11 +363,12 @@ def _check_requests(topology: Topology, role: Role) -> None:
         raise Misuse(f"nothing bounds {role.name}: {says}", remedy="use other figures")
 
 
-def _in_flight(topology: Topology, every: Sequence[Role], role: Role, queue: Mapping[str, str]) -> int:
+def _in_flight(arm: Arm, every: Sequence[Role], role: Role) -> int:
     """How many requests of a role on one disk can be in flight at once, on each LUN below it."""
+    topology = arm.topology
     hbas = [topology.hbas[topology.luns[lun].hba] for lun in topology.leaves(role.disk)]
     tags = [min(hba.cmd_per_lun, fair_share(hba.tags, active_luns(topology, every, hba.name))) for hba in hbas]
-    return min(role.depth, sum(tags), int(queue.get("nr_requests", role.depth)))
+    return min(role.depth, sum(tags), int(arm.queue.get("nr_requests", role.depth)))
 
 
 def active_luns(topology: Topology, every: Sequence[Role], hba: str) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.base.plain import identity
 from harness.judge.cells import CellResult
+from harness.limits.limits import arm_bound
 from harness.scenario.model import Arm, Bound, Claim, Control, Load, Operand, Ratio, Role, Scenario, Status
 from harness.scenario.timing import Clock
 from lab.base.record import Outcome
@@ -36,6 +37,11 @@ def role(name: str, disk: str | tuple[str, ...], iodepth: int = 64, bs: int = 40
 
 def load(name: str, *roles: Role) -> Load:
     return Load(name, {one.name: one for one in roles}, 8000 * MS, 2000 * MS)
+
+
+def bound(topology: Topology, of: Load, role: Role, metric: str, **queue: str) -> float:
+    """That of a role in an arm with these settings."""
+    return arm_bound(Arm("a", topology, queue, {}), of, role.name, metric)
 
 
 SOLO = load("solo", role("fast", "fast"))

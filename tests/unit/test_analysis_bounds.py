@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.limits.filling import Flow, FlowElement, FlowKind, fill
-from harness.limits.limits import active_luns, arm_bound, bound, fair_share
+from harness.limits.limits import active_luns, arm_bound, fair_share
 from harness.scenario.model import Arm, Role
 from lab.base.errors import Misuse
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Topology
-from tests.unit.analysis_samples import GIB, MS, SOLO, TOGETHER, load, null_topology, role
+from tests.unit.analysis_samples import GIB, MS, SOLO, TOGETHER, bound, load, null_topology, role
 
 
 def test_shared_tags_have_closed_forms() -> None:

@@ -21,12 +21,23 @@ from harness.judge.cells import (
 from harness.judge.claims import JudgedCondition, ReproductionVerdict
 from harness.judge.verdict import judge, verdict_document
 from harness.limits.filling import Flow, FlowElement, FlowKind, fill
-from harness.limits.limits import allowed, bound, fair_share
+from harness.limits.limits import allowed, fair_share
 from harness.noise import Interval, finest_level, interval, more_rounds, scatter, stopping_rule
 from harness.scenario.model import Bound, Reproduction, Status
 from lab.base.errors import Misuse
 from lab.base.record import BootRecord, Outcome
-from tests.unit.analysis_samples import AT_LEAST, SHARE, TOGETHER, cell, cells, claim, control, null_topology, role
+from tests.unit.analysis_samples import (
+    AT_LEAST,
+    SHARE,
+    TOGETHER,
+    bound,
+    cell,
+    cells,
+    claim,
+    control,
+    null_topology,
+    role,
+)
 from tests.unit.analysis_samples import load as load_of
 from tests.unit.analysis_samples import scenario as sample
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.limits.filling import Flow, FlowChoice, FlowElement, FlowKind, fill
-from harness.limits.limits import _limits, allowed, bound, share_of_reads, shares_of_bound
+from harness.limits.limits import _limits, allowed, share_of_reads, shares_of_bound
 from harness.scenario.model import Arm, Role
 from lab.base.errors import Misuse
 from lab.topology.graph import Access, parts
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology, Zone
-from tests.unit.analysis_samples import GIB, MS, load, role
+from tests.unit.analysis_samples import GIB, MS, bound, load, role
 
 MB = 10**6
 KIB = 1 << 10
@@ -316,7 +316,7 @@ def test_buffered_streams_come_in_read_ahead() -> None:
     one = load("one", replace(stream("d0", bs=4096, iodepth=1), direct=False))
 
     def rate(read_ahead: Mapping[str, str]) -> float:
-        return bound(costly, one, one.roles["s"], "bw", read_ahead)
+        return bound(costly, one, one.roles["s"], "bw", **read_ahead)
 
     assert rate({}) == pytest.approx(128 * KIB / (0.001 + 128 * KIB / (80 * MB)))
     assert rate({"read_ahead_kb": "512"}) == pytest.approx(512 * KIB / (0.001 + 512 * KIB / (80 * MB)))
@@ -357,7 +357,7 @@ def test_what_an_elevator_sorts_needs_fewer_seeks_and_shorter_turns(scheduler: s
     disks = {"d": Disk("d", GIB, rate=20 * MB, seek=2 * MS, rotation=8 * MS)}
     blocks = {"mq-deadline": 64, "bfq": 128}.get(scheduler, 64)
     reader = replace(role("r", "d", 32, 16 * KIB), options={"size": str(blocks * 16 * KIB)})
-    found = bound(topology(disks), load("l", reader), reader, "iops", {"scheduler": scheduler})
+    found = bound(topology(disks), load("l", reader), reader, "iops", scheduler=scheduler)
     assert 1 / found == pytest.approx(16 * KIB / (20 * MB) + seeks * (2 + turn) / 1000)
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.limits.limits import bound
 from harness.run.plan import OPTIONS_NEEDED
 from harness.scenario.fio import CGROUP_FILES, job_file
 from harness.scenario.loads import refused
@@ -26,6 +25,7 @@ from lab.topology.load import load_topology
 from lab.topology.model import Driver, Topology
 from lab.topology.parameters import apply_setting
 from lab.topology.superblock import superblocks
+from tests.unit.analysis_samples import bound
 from tests.unit.payload_samples import kernel, lay_out, lay_out_makers
 from tests.unit.test_topology_load import mistakes
 

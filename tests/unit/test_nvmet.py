@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.limits.limits import bound
 from harness.scenario.model import Load, Role
 from lab.guest.steps import Step
 from lab.guest.steps.device import Module, NameBlock, Network, Write
@@ -16,6 +15,7 @@ from lab.topology.limits import refusals
 from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import Link, Topology
 from lab.topology.parameters import apply_setting
+from tests.unit.analysis_samples import bound
 from tests.unit.test_topology_load import mistakes
 
 TWO_PATHS = """\

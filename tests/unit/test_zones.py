@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.limits.limits import bound
+from harness.limits.limits import arm_bound
 from harness.scenario.load import read_scenario
 from lab.base.contents import note
 from lab.base.errors import InputErrors
@@ -119,7 +119,7 @@ def test_a_zone_takes_one_write_at_a_time(changes: Mapping[str, str], writes: in
     scenario = read_scenario("t", search=tmp_path)
     (load,), (arm,) = scenario.loads.values(), scenario.arms.values()
     # One write takes 2 ms.
-    assert bound(arm.topology, load, load.roles["w"], "iops", arm.queue) == pytest.approx(writes * 500)
+    assert arm_bound(arm, load, "w", "iops") == pytest.approx(writes * 500)
 
 
 def test_null_blk_and_scsi_debug_are_told_the_zones_and_asked_for_them(tmp_path: Path) -> None:
