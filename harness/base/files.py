@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
@@ -116,17 +116,20 @@ F = TypeVar("F", bound=Lockable)
 
 
 @contextmanager
-def held_one(folders: Iterable[F], new: Callable[[], F]) -> Iterator[F]:
-    """Lock the first of ``folders`` that no other process has locked, else a ``new`` one, until the context ends.
+def held_one(folders: Iterable[Sequence[F]], new: Callable[[], Sequence[F]]) -> Iterator[Sequence[F]]:
+    """Lock the first group of ``folders`` of which no other process has locked one, else a ``new`` group.
 
-    Another process can find and lock a new folder before it is locked here. Then one more is created.
+    They are locked until the context ends. Another process can find and lock a new folder before it is locked here.
+    Then one more group is created.
     """
     with ExitStack() as stack:
-        for folder in chain(folders, (new() for _ in count())):
+        for group in chain(folders, (new() for _ in count())):
             with suppress(Misuse):
-                stack.enter_context(folder.held())
+                for folder in reversed(group):
+                    stack.enter_context(folder.held())
                 break
-        yield folder
+            stack.close()
+        yield group
 
 
 @contextmanager

@@ -176,15 +176,15 @@ def run_matrix(bench: Bench, plan: MatrixPlan, listener: MatrixListener) -> Grid
     """
     bench.store.check()
     planned = Grid("", cells_of(plan), plan.seeds, *plan.shard, qemu=bench.lab.describe(), command=plan.command)
-    with _folder(bench.store, planned) as folder:
+    with _folder(bench.store, planned) as (folder,):
         return _Matrix(bench, plan, listener).decide(folder)
 
 
-def _folder(store: Store, planned: Grid) -> AbstractContextManager[GridFolder]:
+def _folder(store: Store, planned: Grid) -> AbstractContextManager[Sequence[GridFolder]]:
     """The record of an unfinished matrix of the same plan, else a new one; locked until the context ends."""
     unfinished = (matrix for matrix in reversed(grids(store.root)) if not matrix.grid.ended)
-    alike = (matrix for matrix in unfinished if same_request(matrix.grid, planned))
-    return held_one(alike, lambda: new_grid(store.root, planned))
+    alike = ([matrix] for matrix in unfinished if same_request(matrix.grid, planned))
+    return held_one(alike, lambda: [new_grid(store.root, planned)])
 
 
 @dataclass

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -270,25 +270,6 @@ def turns_of_host(at_once: int = 0) -> Turns:
 
 
 @dataclass(frozen=True)
-class Folders:
-    """The folder of a run, and that of the BASE kernel whose rounds alternate with it, None without one."""
-
-    run: RunFolder
-    base: RunFolder | None = None
-
-    @property
-    def both(self) -> tuple[RunFolder, ...]:
-        return (self.run, self.base) if self.base else (self.run,)
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for folder in reversed(self.both):
-                stack.enter_context(folder.held())
-            yield
-
-
-@dataclass(frozen=True)
 class Bench:
     """Measures requests on one lab, into one results folder.
 
@@ -365,7 +346,7 @@ class Bench:
         self.store.check()
         with self._folders(plan, base) as folders, self.watch() as listener:
             sides = list[Side]()
-            for each, folder in zip(plans, folders.both, strict=True):
+            for each, folder in zip(plans, folders, strict=True):
                 waiting = self._waiting(each, folder, adopting=adopting)
                 made = sum(len(cells) for _, cells in sides)
                 sides.append((Boots(self.lab, scenario, folder, each.jobs, listener, turns, made=made), waiting))
@@ -376,8 +357,8 @@ class Bench:
             invalidated = (cell.outcome and cell.outcome.invalidated_by_host for cell in verdict.all_cells)
             elapsed, unfinished = time.monotonic() - started, plan.timing.by_rule and any(invalidated)
             runs = []
-            for folder, (_, cells) in zip(folders.both, sides, strict=True):
-                own = verdict if folder is folders.run else judge_run(folder)
+            for folder, (_, cells) in zip(folders, sides, strict=True):
+                own = verdict if folder is folders[0] else judge_run(folder)
                 resumed = sum(not cell.skip for cell in folder.facts.cells) - len(cells)
                 runs.append(Run(folder, own, elapsed, resumed, unfinished))
             for run in reversed(runs if not unfinished else ()):
@@ -392,29 +373,29 @@ class Bench:
             return [cell for cell in waiting if not adopt(self.store, folder, cell, jobs[cell])]
         return waiting
 
-    def _folders(self, plan: PlannedRun, base: PlannedRun | None) -> AbstractContextManager[Folders]:
-        """Those of an interrupted run of the same boots, else new ones; locked until the context ends."""
+    def _folders(self, plan: PlannedRun, base: PlannedRun | None) -> AbstractContextManager[Sequence[RunFolder]]:
+        """The folder of an interrupted run of the same boots, else a new one, with that of the BASE kernel if there is
+        one; locked until the context ends."""
         return held_one(self._interrupted(plan, base), lambda: self._new(plan, base))
 
-    def _new(self, plan: PlannedRun, base: PlannedRun | None) -> Folders:
+    def _new(self, plan: PlannedRun, base: PlannedRun | None) -> Sequence[RunFolder]:
         scenario = plan.request.scenario
         if base is None:
-            return Folders(self.store.new_run(scenario, plan.facts))
+            return [self.store.new_run(scenario, plan.facts)]
         other = self.store.new_run(scenario, base.facts)
-        return Folders(self.store.new_run(scenario, replace(plan.facts, baseline=other.facts.run_id)), other)
+        return self.store.new_run(scenario, replace(plan.facts, baseline=other.facts.run_id)), other
 
-    def _interrupted(self, plan: PlannedRun, base: PlannedRun | None) -> Iterator[Folders]:
+    def _interrupted(self, plan: PlannedRun, base: PlannedRun | None) -> Iterator[Sequence[RunFolder]]:
         for path in reversed(self.store.unfinished(plan.request.scenario.name)):
             # Misuse: damaged or of another version. It is not resumed.
             with suppress(Misuse):
-                run, wanted, other = load_run(path), plan.facts, None
+                run = load_run(path)
+                folders, wanted = [run], [plan.facts]
                 if base is not None:
-                    other, wanted = (
-                        load_run(path.parent / run.facts.baseline),
-                        replace(wanted, baseline=run.facts.baseline),
-                    )
-                if wanted.repeats(run.facts) and (base is None or other is None or base.facts.repeats(other.facts)):
-                    yield Folders(run, other)
+                    folders.append(load_run(path.parent / run.facts.baseline))
+                    wanted = [replace(plan.facts, baseline=run.facts.baseline), base.facts]
+                if all(facts.repeats(folder.facts) for facts, folder in zip(wanted, folders, strict=True)):
+                    yield folders
 
 
 def _check_memory(plan: PlannedRun, available: int) -> None:

@@ -44,8 +44,8 @@ def store(tmp_path: Path) -> Store:
 @contextmanager
 def folder(store: Store, facts: RunFacts, sound: Scenario) -> Iterator[RunFolder]:
     plan = PlannedRun(Request(sound, cast(Any, None)), facts, {})
-    with Bench(cast(Any, None), store)._folders(plan, None) as folders:
-        yield folders.run
+    with Bench(cast(Any, None), store)._folders(plan, None) as (run,):
+        yield run
 
 
 def test_an_unfinished_run_of_the_same_facts_is_taken_up(store: Store, sound: Scenario, wanted: RunFacts) -> None:
