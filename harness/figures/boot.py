@@ -37,15 +37,16 @@ def sent(files: Mapping[str, bytes], name: str, remedy: str = _CONSOLE) -> bytes
     return files[name]
 
 
-def parse(data: bytes, file: str) -> Any:
+def parse(data: bytes, file: str) -> "Node":
     """The document. Raises MeasurementError for an incomplete one, for NaN, and as ``lab.base.reading`` does."""
     if not data.strip():
         raise MeasurementError(file, "is empty: nothing was written to it")
     try:
-        return parse_json(data)
+        document = parse_json(data)
     except ValueError as error:
         start = data.lstrip()[:60].decode("utf-8", "replace").splitlines()[0]
         raise MeasurementError(file, f'is not complete JSON ({error}); it starts with "{start}"') from error
+    return Node(document, file, "")
 
 
 class Node:

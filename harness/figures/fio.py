@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from errno import EILSEQ
 from math import nan
-from types import MappingProxyType
 
 from harness import fitted
 from harness.figures.boot import LoadFiles, MeasurementError, Node, parse
@@ -36,51 +35,41 @@ that are processes write what fio said of exec_prerun before it, and lose the en
 
 
 def fio_figures(files: LoadFiles, figures: Figures) -> Readings:
-    sizes = {role.name: role.bs for role in files.load.roles.values()}
-    clones = {role.name: role.jobs for role in files.load.roles.values() if role.numjobs > 1}
-    by_role = read_fio(files.sent(BootFile.FIO), sizes, files.name(BootFile.FIO), files.load.runtime, clones)
+    by_role = read_fio(files.sent(BootFile.FIO), files.load, files.name(BootFile.FIO))
     for role, of_role in by_role.items():
         yield from (((files.load.name, role, metric), value) for metric, value in of_role.items())
 
 
-def read_fio(
-    data: bytes,
-    roles: Mapping[str, int],
-    file: str = "fio.json",
-    window: int | None = None,
-    clones: Mapping[str, int] = MappingProxyType({}),
-) -> dict[str, dict[str, float]]:
+def read_fio(data: bytes, load: Load, file: str) -> dict[str, dict[str, float]]:
     """The figures of each role by their names in a ratio; ``data`` is fio's JSON, with jobs named after roles.
 
-    ``roles`` maps the role to its block size in bytes, ``clones`` to its jobs where fio reports each of several,
-    ``window`` is the run time that was asked for, in ns. fio counts
-    the I/Os that it starts before the end of the window, yet divides by the longer time in which those in flight come
-    back: 64 requests of 400 ms would lose a sixth of their rate in a window of 2 s; its io_bytes has the stragglers of
-    both ends. So rates are the counted I/Os over the window, times the block size for ``bw``; those of a job that
-    ``outlives`` it are over the time it ran, and no claim on them is judged. A job without I/O, when another had some,
-    was starved: its rates are zero, and it has no latencies.
+    fio counts the I/Os that it starts before the end of the window, yet divides by the longer time in which those in
+    flight come back: 64 requests of 400 ms would lose a sixth of their rate in a window of 2 s; its io_bytes has the
+    stragglers of both ends. So rates are the counted I/Os over the window, times the block size for ``bw``; those of a
+    job that ``outlives`` it are over the time it ran, and no claim on them is judged. A job without I/O, when another
+    had some, was starved: its rates are zero, and it has no latencies.
 
-    Raises MeasurementError for a document that is truncated, lacks a field, holds other jobs than ``roles`` or one
-    that failed, and when no job did any I/O.
+    Raises MeasurementError for a document that is truncated, lacks a field, holds other jobs than the roles of the load
+    or one that failed, and when no job did any I/O.
     """
-    document = Node(parse(_COMPLAINTS.sub(b"", data), file), file, "")
     jobs: dict[str, list[Node]] = {}
-    for job in document.nodes("jobs"):
+    for job in parse(_COMPLAINTS.sub(b"", data), file).nodes("jobs"):
         jobs.setdefault(job.text("jobname"), []).append(job)
     for name, of_role in jobs.items():
-        if len(of_role) != (count := clones.get(name, 1)):
+        role = load.roles.get(name)
+        if len(of_role) != (count := role.jobs if role and role.numjobs > 1 else 1):
             raise MeasurementError(file, f'job "{name}" is reported {len(of_role)} times, not {count}')
-    figures = {name: dict(_figures(each, name, file, window, roles.get(name, 0))) for name, each in jobs.items()}
-    if missing := sorted(roles.keys() - figures.keys()):
+    if missing := sorted(load.roles.keys() - jobs.keys()):
         raise MeasurementError(file, f"no job for role {', '.join(missing)}")
-    if extra := sorted(figures.keys() - roles.keys()):
+    if extra := sorted(jobs.keys() - load.roles.keys()):
         raise MeasurementError(file, f"a job that is not a role of this load: {', '.join(extra)}")
+    figures = {name: dict(_figures(each, load.roles[name], file, load.runtime)) for name, each in jobs.items()}
     if not any(of_role["total_ios"] for of_role in figures.values()):
         remedy = "lengthen window.runtime or look at console.txt"
         raise MeasurementError(file, "no job did any I/O in the window", remedy=remedy)
     ended = max(of_role[RUNTIME] + of_role.get("lat.max", 0.0) for of_role in figures.values())
-    if window is not None and ended < window * _EARLY:
-        says = f"all jobs ended after {show_time(round(ended))} of a window of {show_time(window)}"
+    if ended < load.runtime * _EARLY:
+        says = f"all jobs ended after {show_time(round(ended))} of a window of {show_time(load.runtime)}"
         raise MeasurementError(file, says, remedy="one that ends ends the others: look at console.txt")
     return figures
 
@@ -88,12 +77,12 @@ def read_fio(
 def bytes_read(data: bytes, file: str) -> dict[str, int]:
     """What the jobs of each name read, with what was in flight at the end. Raises MeasurementError."""
     read: Counter[str] = Counter()
-    for job in Node(parse(_COMPLAINTS.sub(b"", data), file), file, "").nodes("jobs"):
+    for job in parse(_COMPLAINTS.sub(b"", data), file).nodes("jobs"):
         read[job.text("jobname")] += job.node("read").whole("io_bytes")
     return read
 
 
-def _figures(jobs: Sequence[Node], name: str, file: str, window: int | None, bs: int) -> Iterator[tuple[str, float]]:
+def _figures(jobs: Sequence[Node], role: Role, file: str, window: int) -> Iterator[tuple[str, float]]:
     """The figures of the jobs of one role: all their directions together."""
     parts: list[Node] = []
     shares: list[float] = []
@@ -101,12 +90,12 @@ def _figures(jobs: Sequence[Node], name: str, file: str, window: int | None, bs:
         error, bad = job.whole("error"), job.whole("total_err") if "total_err" in job else None
         # A job that goes on after a bad block ends with the first such error.
         if error and not (bad and error == job.whole("first_error") == EILSEQ):
-            raise MeasurementError(file, f'fio job "{name}" failed with error {error}')
+            raise MeasurementError(file, f'fio job "{role.name}" failed with error {error}')
         ways = [_MIXED] if _MIXED in job else [way for way in ("read", "write", "trim") if way != "trim" or way in job]
         of_job = [part for way in ways if (part := job.node(way)).whole("total_ios")]
         shares.append(sum(part.whole("total_ios") / _seconds(part, window) for part in of_job))
         parts += of_job
-    yield from (("iops", float(sum(shares))), ("bw", float(sum(shares) * bs)))
+    yield from (("iops", float(sum(shares))), ("bw", float(sum(shares) * role.bs)))
     if len(jobs) > 1:
         yield from (("job.iops.min", float(min(shares))), ("job.iops.max", float(max(shares))))
     yield "total_ios", float(sum(part.whole("total_ios") for part in parts))
@@ -117,12 +106,12 @@ def _figures(jobs: Sequence[Node], name: str, file: str, window: int | None, bs:
         yield from ((f"{kind}.{key}", value) for key, value in _latency([part.node(f"{kind}_ns") for part in parts]))
 
 
-def _seconds(part: Node, window: int | None) -> float:
+def _seconds(part: Node, window: int) -> float:
     """The time over which a direction counted its I/Os. A job that ended early counted for less, one that outlived its
     window counted what waited for the end of the job."""
     runtime = part.whole("runtime") * _NS_PER_MS
-    late = window is None or outlives(runtime, window, part.node("lat_ns").number("max"))
-    return max(runtime if late or window is None else min(runtime, window), _NS_PER_MS) / 1e9
+    late = outlives(runtime, window, part.node("lat_ns").number("max"))
+    return max(runtime if late else min(runtime, window), _NS_PER_MS) / 1e9
 
 
 def outlives(ran: float, window: int, longest: float) -> bool:

@@ -59,7 +59,7 @@ class HandlerWindow:
 def read_handler(before: bytes, after: bytes, load: str) -> HandlerWindow:
     """Compare ``LOAD.before.disks.json`` with ``LOAD.after.disks.json``. Raises MeasurementError."""
     first, file = f"{load}.before.disks.json", f"{load}.after.disks.json"
-    old, new = Node(parse(before, first), first, ""), Node(parse(after, file), file, "")
+    old, new = parse(before, first), parse(after, file)
     time = new.whole("time") - old.whole("time")
     if time <= 0:
         raise MeasurementError(file, "no time passed in the window")
@@ -168,7 +168,7 @@ class Samples:
 
 def read_samples(data: bytes, file: str) -> Samples:
     """Read ``LOAD.samples.json``. Raises MeasurementError."""
-    document = Node(parse(data, file), file, "")
+    document = parse(data, file)
     early, rows = document.node("ended_early"), document.node("series")
     began, ended = document.whole("began"), document.whole("ended")
     if ended < began:

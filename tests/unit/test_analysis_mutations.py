@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from harness.figures.boot import MeasurementError
-from harness.figures.fio import read_fio
 from harness.figures.read import figures_of, overridden, read_tried
 from harness.figures.samples import read_handler, read_samples
 from harness.judge.cells import Ensemble, _mean, skipped_cell
@@ -29,7 +28,7 @@ from tests.unit.bottleneck_samples import disks, each, held, named, scenario, us
 from tests.unit.store_samples import files, sampled
 from tests.unit.test_bottleneck import TWO, bucket_load
 from tests.unit.test_figures_counters import RR, TWO_PATHS
-from tests.unit.test_figures_fio import altered
+from tests.unit.test_figures_fio import altered, read_fio
 from tests.unit.test_figures_samples import AFTER, BEFORE, SAMPLES, changed
 from tests.unit.test_figures_samples import figures as sampled_figures
 
@@ -176,7 +175,7 @@ def mix(**read: int) -> Callable[[Any], None]:
 
 
 def test_the_latency_of_a_mix_is_weighted_and_its_maximum_that_of_both() -> None:
-    hog = read_fio(altered("mix", mix(N=30, mean=20, max=60)), {"hog": 4096, "victim": 4096})["hog"]
+    hog = read_fio(altered("mix", mix(N=30, mean=20, max=60)), ("hog", "victim"))["hog"]
     assert (hog["lat.mean"], hog["lat.max"]) == (40.0, 100.0)
 
 

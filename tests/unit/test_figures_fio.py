@@ -2,17 +2,27 @@
 """fio's JSON, from files that fio 3.39 wrote."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from errno import EILSEQ
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.figures import fio
 from harness.figures.boot import MeasurementError
-from harness.figures.fio import read_fio
+from harness.scenario.model import Load, Role
 
 FIXTURES = Path(__file__).parent / "fixtures"
+RAN = 201 * 10**6
+"""ns that the recorded jobs ran."""
+
+
+def read_fio(
+    data: bytes, roles: Iterable[str] = ("victim",), window: int = RAN, numjobs: int = 1, file: str = "fio.json"
+) -> dict[str, dict[str, float]]:
+    named = {name: Role(name, ("d",), "randread", 4096, 1, "libaio", True, numjobs=numjobs) for name in roles}
+    return fio.read_fio(data, Load("load", named, window, 0), file)
 
 
 def recorded(name: str) -> bytes:
@@ -26,7 +36,7 @@ def altered(name: str, change: Callable[[Any], None]) -> bytes:
 
 
 def test_one_direction_is_read_as_fio_reports_it() -> None:
-    sample = read_fio(recorded("aio"), {"victim": 4096})["victim"]
+    sample = read_fio(recorded("aio"))["victim"]
     read = json.loads(recorded("aio"))["jobs"][0]["read"]
     figures = sample
     assert figures["iops"] == pytest.approx(read["iops"])
@@ -43,7 +53,7 @@ def test_rates_are_over_the_window_or_the_time_of_a_job_that_ended_before() -> N
         document["jobs"][0]["read"].update(total_ios=160, io_bytes=223 * 4096, runtime=2401, iops=66.6389)
         document["jobs"][0]["read"]["lat_ns"]["max"] = 401 * 10**6
 
-    sample = read_fio(altered("aio", slow), {"victim": 4096}, window=2 * 10**9)["victim"]
+    sample = read_fio(altered("aio", slow), window=2 * 10**9)["victim"]
     assert sample["iops"] == 80
     assert sample["bw"] == 80 * 4096
     assert sample["runtime"] == 2401 * 10**6
@@ -51,7 +61,7 @@ def test_rates_are_over_the_window_or_the_time_of_a_job_that_ended_before() -> N
     def short(document: Any) -> None:
         document["jobs"][0]["read"].update(total_ios=300, runtime=1500)
 
-    assert read_fio(altered("aio", short), {"victim": 4096}, window=2 * 10**9)["victim"]["iops"] == 200
+    assert read_fio(altered("aio", short), window=2 * 10**9)["victim"]["iops"] == 200
 
 
 def test_rates_of_a_job_that_outlives_its_window_are_over_the_time_it_ran() -> None:
@@ -61,13 +71,13 @@ def test_rates_of_a_job_that_outlives_its_window_are_over_the_time_it_ran() -> N
         document["jobs"][0]["read"].update(total_ios=20_000, runtime=20_009)
         document["jobs"][0]["read"]["lat_ns"]["max"] = 10**6
 
-    sample = read_fio(altered("aio", late), {"victim": 4096}, window=1500 * 10**6)["victim"]
+    sample = read_fio(altered("aio", late), window=1500 * 10**6)["victim"]
     assert sample["iops"] == pytest.approx(20_000 / 20.009)
     assert sample["bw"] == pytest.approx(4096 * 20_000 / 20.009)
 
 
 def test_a_mix_is_the_sum_of_its_directions_and_has_percentiles_if_fio_counted_it_together() -> None:
-    sample = read_fio(recorded("mix"), {"hog": 4096, "victim": 4096})["hog"]
+    sample = read_fio(recorded("mix"), ("hog", "victim"))["hog"]
     hog = next(job for job in json.loads(recorded("mix"))["jobs"] if job["jobname"] == "hog")
     read, write = hog["read"], hog["write"]
     assert read["total_ios"] and write["total_ios"]
@@ -77,8 +87,8 @@ def test_a_mix_is_the_sum_of_its_directions_and_has_percentiles_if_fio_counted_i
     weighted = sum(part["lat_ns"]["mean"] * part["lat_ns"]["N"] for part in (read, write)) / sample["total_ios"]
     assert sample["lat.mean"] == pytest.approx(weighted)
     assert sample["lat.max"] == max(read["lat_ns"]["max"], write["lat_ns"]["max"])
-    apart = read_fio(recorded("mix"), {"hog": 4096, "victim": 4096})["hog"]
-    together = read_fio(recorded("unified"), {"hog": 4096})["hog"]
+    apart = read_fio(recorded("mix"), ("hog", "victim"))["hog"]
+    together = read_fio(recorded("unified"), ("hog",))["hog"]
     assert not [name for name in apart if ".p" in name]
     assert "lat.p99" in together
 
@@ -122,7 +132,7 @@ def put(value: object, *path: str | int) -> Callable[[Any], None]:
 )
 def test_what_is_missing_or_odd_is_named(change: Callable[[Any], None], says: str) -> None:
     with pytest.raises(MeasurementError) as caught:
-        read_fio(altered("aio", change), {"victim": 4096}, "solo.json")
+        read_fio(altered("aio", change), file="solo.json")
     assert caught.value.file == "solo.json"
     assert says in caught.value.message
 
@@ -138,10 +148,10 @@ def test_bad_blocks_of_a_verifying_reader_are_counted_and_other_errors_fail(said
         return (said if bad else b"") + bad * (complaint + cut) + altered("aio", change)
 
     def read(data: bytes) -> float:
-        return read_fio(data, {"victim": 4096})["victim"]["verify.bad"]
+        return read_fio(data)["victim"]["verify.bad"]
 
     assert (read(verified(0, 0, 0)), read(verified(7, EILSEQ, EILSEQ))) == (0, 7)
-    assert "verify.bad" not in read_fio(recorded("aio"), {"victim": 4096})["victim"]
+    assert "verify.bad" not in read_fio(recorded("aio"))["victim"]
     for bad, error, first in ((7, 5, EILSEQ), (7, 5, 5), (0, EILSEQ, EILSEQ)):
         with pytest.raises(MeasurementError, match=f"failed with error {error}"):
             read(verified(bad, error, first))
@@ -155,7 +165,7 @@ def test_jobs_that_all_end_early_measured_no_window() -> None:
             document["jobs"][0]["read"].update(runtime=milliseconds, total_ios=1)
             document["jobs"][0]["read"]["lat_ns"].update(max=10**6)
 
-        return read_fio(altered("aio", change), {"victim": 4096}, window=200_000_000)
+        return read_fio(altered("aio", change), window=200_000_000)
 
     with pytest.raises(MeasurementError, match="all jobs ended after 3 ms of a window of 200 ms"):
         ran(2)
@@ -167,16 +177,16 @@ def test_a_role_without_io_was_starved_when_another_had_some() -> None:
         job = next(job for job in document["jobs"] if job["jobname"] == "victim")
         job["read"].update(total_ios=0, iops=0.0, bw_bytes=0)
 
-    samples = read_fio(altered("mix", starve), {"hog": 4096, "victim": 4096})
+    samples = read_fio(altered("mix", starve), ("hog", "victim"))
     assert samples["victim"] == {"iops": 0.0, "bw": 0.0, "total_ios": 0.0, "runtime": 0.0}
     assert samples["hog"]["iops"] > 0
 
 
 def test_jobs_that_are_no_role_reported_twice_or_failed_are_refused() -> None:
     with pytest.raises(MeasurementError, match=r"^fio\.json: is empty"):
-        read_fio(b"", {"victim": 4096})
+        read_fio(b"")
     with pytest.raises(MeasurementError, match="not a role of this load: hog"):
-        read_fio(recorded("mix"), {"victim": 4096})
+        read_fio(recorded("mix"))
 
     def twice(document: Any) -> None:
         document["jobs"] *= 2
@@ -185,21 +195,21 @@ def test_jobs_that_are_no_role_reported_twice_or_failed_are_refused() -> None:
         document["jobs"] += [{**document["jobs"][0], "jobname": name} for name in "gfedcba"]
 
     with pytest.raises(MeasurementError, match="not a role of this load: a, b, c, d, e, f, g"):
-        read_fio(altered("aio", more), {"victim": 4096})
+        read_fio(altered("aio", more))
     with pytest.raises(MeasurementError, match="no job for role a, b, c, d, e, f, g"):
-        read_fio(recorded("aio"), dict.fromkeys(("victim", *"gfedcba"), 4096))
+        read_fio(recorded("aio"), ("victim", *"gfedcba"))
     with pytest.raises(MeasurementError, match='victim" is reported 2 times, not 1'):
-        read_fio(altered("aio", twice), {"victim": 4096})
+        read_fio(altered("aio", twice))
     with pytest.raises(MeasurementError, match="fio: pid=0, err=1"):
-        read_fio(recorded("failed"), {"victim": 4096})
+        read_fio(recorded("failed"))
 
 
 @pytest.mark.parametrize("length", [0, 1, 700, -3])
 def test_a_truncated_file_is_refused(length: int) -> None:
     with pytest.raises(MeasurementError):
-        read_fio(recorded("aio")[:length], {"victim": 4096})
+        read_fio(recorded("aio")[:length])
 
 
 def test_a_job_need_not_count_discards() -> None:
     without = altered("aio", lambda document: document["jobs"][0].pop("trim", None))
-    assert read_fio(without, {"victim": 4096}) == read_fio(recorded("aio"), {"victim": 4096})
+    assert read_fio(without) == read_fio(recorded("aio"))

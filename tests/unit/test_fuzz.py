@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.figures.boot import MeasurementError
-from harness.figures.fio import read_fio
 from harness.intake.capture import capture
 from harness.intake.documents import read_text, yaml_text
 from harness.intake.draft import Drafter, made_up_topology
@@ -25,7 +24,7 @@ from lab.base.errors import BlklabError, Misuse
 from lab.topology.load import CATALOGUE, load_topology
 from tests.unit.machine_samples import MachineTree, megaraid, mpt3sas, nvme_four_paths
 from tests.unit.scenario_text import GOOD
-from tests.unit.test_figures_fio import recorded
+from tests.unit.test_figures_fio import read_fio, recorded
 
 WORDS = re.findall(r"[^\s:{},\[\]\"]+|[:{},\[\]\"]|\s+", GOOD)
 HOSTILE = [
@@ -162,7 +161,7 @@ def test_fio_json_with_anything_in_any_place(place: tuple[str | int, ...], value
         target = target[key]
     target[place[-1]] = value
     try:
-        (sample,) = read_fio(json.dumps(document).encode(), {"victim": 4096}).values()
+        (sample,) = read_fio(json.dumps(document).encode()).values()
     except MeasurementError as error:
         assert error.message
     else:
@@ -173,7 +172,7 @@ def test_fio_json_with_anything_in_any_place(place: tuple[str | int, ...], value
 @given(st.binary(max_size=400))
 def test_fio_json_that_is_none(data: bytes) -> None:
     with pytest.raises(MeasurementError):
-        read_fio(data, {"victim": 4096})
+        read_fio(data)
 
 
 EXAMPLES = sorted((Path(__file__).parent / "fixtures" / "fio").glob("*.fio"))

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from harness.figures.boot import MeasurementError
-from harness.figures.fio import read_fio
 from harness.intake.scaling import expected_rates
 from harness.limits.limits import allowed, arm_bound
 from harness.scenario.fio import job_file
 from harness.scenario.model import Arm
 from lab.topology.load import load_topology
 from lab.topology.model import Disk, Driver, Hba, Lun
-from tests.unit.test_figures_fio import altered, recorded
+from tests.unit.test_figures_fio import altered, read_fio, recorded
 from tests.unit.test_layers import MIRROR
 from tests.unit.test_workload_fio import TOPOLOGY, VICTIM, sections, window
 
@@ -81,13 +80,13 @@ def test_jobs_of_one_role_are_summed_and_the_slowest_and_the_fastest_are_told() 
         document["jobs"] = jobs
 
     data = altered("aio", cloned)
-    role = read_fio(data, {"victim": 4096}, window=2 * 10**9, clones={"victim": 3})["victim"]
+    role = read_fio(data, window=2 * 10**9, numjobs=3)["victim"]
     assert (role["iops"], role["bw"], role["total_ios"]) == (350, 350 * 4096, 700)
     assert (role["job.iops.min"], role["job.iops.max"]) == (0, 200)
     # (400 x 3 ms + 300 x 10 ms) / 700
     assert (role["lat.mean"], role["lat.max"]) == (6e6, 20e6)
     assert "lat.p99" not in role
     with pytest.raises(MeasurementError, match="reported 3 times, not 4"):
-        read_fio(data, {"victim": 4096}, clones={"victim": 4})
-    alone = read_fio(recorded("aio"), {"victim": 4096})["victim"]
+        read_fio(data, numjobs=4)
+    alone = read_fio(recorded("aio"))["victim"]
     assert "job.iops.min" not in alone
