@@ -175,9 +175,9 @@ def entries(scenario: Scenario, claim: Claim) -> tuple[Control | Claim, ...]:
 
 def killer(scenario: Scenario, entry: Control | Claim, claim: Claim) -> str:
     """What the entry has in place of the claim's arm, load, role or kernel; empty when it does not kill the claim."""
-    mine, theirs = _without_unit(scenario, entry.ratio), _without_unit(scenario, claim.ratio)
+    (mine, unit), (theirs, other_unit) = (_without_unit(scenario, each.ratio) for each in (entry, claim))
     swaps = _swaps(mine, theirs)
-    if swaps is None or _overlap(_in_unit(entry.expect, mine.unit), _in_unit(claim.expect, theirs.unit)):
+    if swaps is None or _overlap(_in_unit(entry.expect, unit), _in_unit(claim.expect, other_unit)):
         return ""
     moved = ", ".join(f"{part} {new}" for (part, old), new in swaps.items() if new != old)
     if isinstance(entry, Control) and entry.mutant:
@@ -187,27 +187,19 @@ def killer(scenario: Scenario, entry: Control | Claim, claim: Claim) -> str:
 
 def unit_of(scenario: Scenario, entry: Control | Claim, claim: Claim) -> float:
     """What the entry's figure is multiplied by to be in the claim's unit: both may be divided by other constants."""
-    return _without_unit(scenario, entry.ratio).unit / _without_unit(scenario, claim.ratio).unit
+    return _without_unit(scenario, entry.ratio)[1] / _without_unit(scenario, claim.ratio)[1]
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """A ratio without the constant that it is divided by: its ``unit``."""
-
-    left: Operand
-    right: Operand | None
-    unit: float = 1.0
-
-
-def _without_unit(scenario: Scenario, ratio: Ratio) -> _Measured:
+def _without_unit(scenario: Scenario, ratio: Ratio) -> tuple[Ratio, float]:
+    """A ratio without the constant that it is divided by, and that constant: its unit."""
     right = ratio.right
     if right is not None and right.kind == NUMBER:
-        return _Measured(ratio.left, None, right.number)
+        return replace(ratio, right=None), right.number
     if right is not None and right.kind == BOUND:
         arm, load, role, metric = right.path
         with suppress(Misuse):
-            return _Measured(ratio.left, None, arm_bound(scenario.arms[arm], scenario.loads[load], role, metric))
-    return _Measured(ratio.left, right)
+            return replace(ratio, right=None), arm_bound(scenario.arms[arm], scenario.loads[load], role, metric)
+    return ratio, 1.0
 
 
 def _in_unit(bound: Bound, unit: float) -> Bound:
@@ -223,7 +215,7 @@ def _overlap(first: Bound, second: Bound) -> bool:
     return max(lows) == min(highs) and first.holds(max(lows)) and second.holds(max(lows))
 
 
-def _swaps(entry: _Measured, claim: _Measured) -> dict[tuple[str, str], str] | None:
+def _swaps(entry: Ratio, claim: Ratio) -> dict[tuple[str, str], str] | None:
     """The arm, load and role in ``one`` for each of ``of``; None when they do not measure the same."""
     swaps: dict[tuple[str, str], str] = {}
     for mine, theirs in ((entry.left, claim.left), (entry.right, claim.right)):
