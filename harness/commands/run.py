@@ -39,7 +39,7 @@ from harness.report.terminal.run import Detail
 from harness.report.terminal.scenario import Estimate, dominant, total
 from harness.run.bench import Bench
 from harness.run.plan import Request, check_common_arm, check_repeats, expand, guest_job, run_command
-from harness.run.tracing import DEFAULT_EVENTS, chosen_arm, parse_events, trace_boot
+from harness.run.tracing import DEFAULT_EVENTS, parse_events, trace_boot
 from harness.scenario.model import Scenario, Status
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
 from lab.kernels.kconfig import lacking
@@ -230,7 +230,7 @@ def _trace(
 ) -> int:
     if len(arms) > 1:
         raise Misuse("--trace takes one --arm", remedy="trace the arms one after another")
-    arm = chosen_arm(scenario, arms[0] if arms else None)
+    arm, _ = expand(scenario, 1, arms or None)[0]
     bench, (kernel,) = prepare()
     tell(f"{scenario.name} on {kernel.release}: arm {arm.name}, seed {seed}, tracing {', '.join(events)}")
     job, results = replace(guest_job(scenario, arm, seed), trace=events), bench.store.root / scenario.name

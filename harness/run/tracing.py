@@ -14,8 +14,7 @@ from pathlib import Path
 
 from harness.base.files import write_atomic, writing
 from harness.record.store import new_run_id, save_boot
-from harness.run.plan import expand
-from harness.scenario.model import Arm, Scenario
+from harness.scenario.model import Arm
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.record import NO_EVENT, TRACE_FILE, BootRecord, Outcome
 from lab.kernels.model import Kernel
@@ -45,11 +44,6 @@ def parse_events(text: str) -> tuple[str, ...]:
         if not _EVENT.fullmatch(event):
             raise Misuse(f'"{event}" is not an event', remedy="block, scsi:scsi_dispatch_cmd_start, block:block_rq_*")
     return events
-
-
-def chosen_arm(scenario: Scenario, name: str | None) -> Arm:
-    """The arm of that name, else the first. Raises Misuse."""
-    return expand(scenario, 1, None if name is None else [name])[0][0]
 
 
 def trace_boot(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.run.plan import guest_job
-from harness.run.tracing import chosen_arm, parse_events
+from harness.run.tracing import parse_events
 from lab.base.cache import Cache
 from lab.base.digest import digest_results
 from lab.base.errors import CannotJudge, LabBroken, Misuse
@@ -69,12 +69,6 @@ def test_a_load_whose_folios_are_counted_is_traced_and_no_other() -> None:
     assert (script.count(b"trace/on"), script.count(b"\ntrace/off\ttrace.solo.txt.gz\n")) == (1, 1)
     both = job_files(guest_steps(null_topology(), replace(job, trace=("irq",))), deadline=1)["script"]
     assert both.count(b"trace/on\tirq filemap:mm_filemap_add_to_page_cache\nload\tsolo\n") == 1
-
-
-def test_the_first_arm_is_the_default() -> None:
-    assert [chosen_arm(MODEL, name).name for name in (None, "red")] == ["none", "red"]
-    with pytest.raises(Misuse):
-        chosen_arm(MODEL, "blue")
 
 
 def _concerned(step: object) -> bool:
