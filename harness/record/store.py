@@ -165,7 +165,10 @@ class RunFolder:
 
     def boot(self, cell: PlannedCell) -> BootRecord | None:
         """The cell's record; None when it is incomplete or altered."""
-        return load_boot(self.boot_folder(cell))
+        try:
+            return read_boot(self.boot_folder(cell))
+        except Damaged:
+            return None
 
     def boots(self) -> Iterator[tuple[PlannedCell, BootRecord]]:
         """The boots that left a complete record."""
@@ -359,16 +362,8 @@ class Damaged(Exception):
         self.what = what
 
 
-def load_boot(folder: Path) -> BootRecord | None:
-    """None when boot.json or a file that it lists is missing or altered."""
-    try:
-        return read_boot(folder)
-    except Damaged:
-        return None
-
-
 def read_boot(folder: Path) -> BootRecord:
-    """The record of a complete boot. Raises Damaged."""
+    """The record of a complete boot. Raises Damaged when boot.json or a file that it lists is missing or altered."""
     body = read_json(folder / BOOT)
     if not isinstance(body, dict):
         raise Damaged(BOOT, "is missing or is not complete JSON")

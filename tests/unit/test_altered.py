@@ -14,7 +14,7 @@ import pytest
 from harness.cli import main
 from harness.commands import verdict
 from harness.record.judging import Altered, rejudge
-from harness.record.store import RunFolder, load_boot, save_boot, with_checksums
+from harness.record.store import RunFolder, read_boot, save_boot, with_checksums
 from harness.scenario.model import Claim, Control, Status
 from lab.base.digest import digest_bytes, digest_results
 from lab.base.errors import EXIT_CANNOT_JUDGE
@@ -36,15 +36,13 @@ def copy_seed_1(run: RunFolder) -> None:
 
 def other_digest(run: RunFolder) -> None:
     """Another digest in the first boot's record, with a checksum that fits."""
-    record = load_boot(boot(run, "none", 1))
-    assert record is not None
+    record = read_boot(boot(run, "none", 1))
     save_boot(replace(record, digest="0" * 64))
 
 
 def replay_seed_1(run: RunFolder) -> None:
     """The boot of seed 1 counted for seed 2 as well, with a fingerprint and a checksum that fit."""
-    record = load_boot(boot(run, "none", 1))
-    assert record is not None
+    record = read_boot(boot(run, "none", 1))
     shutil.rmtree(boot(run, "none", 2))
     for seed in (1, 2):
         fingerprint = {**record.fingerprint, "job": "of seed 1", "seed": str(seed)}
@@ -89,21 +87,18 @@ def as_before_checksums(change: Callable[[RunFolder], None]) -> Callable[[RunFol
 
 def other_record(run: RunFolder, **changed: Any) -> None:
     """Another record of the first boot, with a checksum that fits."""
-    record = load_boot(boot(run, "none", 1))
-    assert record is not None
+    record = read_boot(boot(run, "none", 1))
     save_boot(replace(record, **changed))
 
 
 def of_today(run: RunFolder) -> None:
-    record = load_boot(boot(run, "none", 1))
-    assert record is not None
+    record = read_boot(boot(run, "none", 1))
     other_record(run, fingerprint={**record.fingerprint, "argv": "QEMU -smp 1 -fw_cfg name=job,file=job.cpio"})
 
 
 def more_ios(run: RunFolder) -> None:
     """fio's count of a load is larger by an amount that its latencies do not allow."""
-    record = load_boot(boot(run, "none", 1))
-    assert record is not None
+    record = read_boot(boot(run, "none", 1))
     solo = json.loads(record.files["solo.json"])
     solo["jobs"][0]["read"]["total_ios"] *= 1000
     files = {**record.files, "solo.json": json.dumps(solo).encode()}
@@ -127,8 +122,7 @@ def without_seeds(plan: Any) -> None:
 def send(run: RunFolder, *, cut: int = 0, console: str = "") -> None:
     """The channels of the first boot as a guest sends them, ``cut`` bytes less of the results."""
     folder = boot(run, "none", 1)
-    record = load_boot(folder)
-    assert record is not None
+    record = read_boot(folder)
     lines = ["BLKLAB 1", "READY 6.1.0-18-amd64 1.5"]
     for name, data in record.files.items():
         lines += [f"FILE {name} {len(data)} {digest_bytes(data)}", base64.b64encode(data).decode()]
@@ -145,8 +139,7 @@ def without_results(run: RunFolder) -> None:
 
 def other_file_sent(run: RunFolder) -> None:
     send(run)
-    record = load_boot(boot(run, "none", 1))
-    assert record is not None
+    record = read_boot(boot(run, "none", 1))
     solo = record.files["solo.json"] + b" "
     save_boot(
         replace(
@@ -188,8 +181,7 @@ def log(line: str, **fingerprint: str) -> Callable[[RunFolder], None]:
     """The kernel's log of the first boot with a further line, and with checksums and digests that fit."""
 
     def tamper(run: RunFolder) -> None:
-        record = load_boot(boot(run, "none", 1))
-        assert record is not None
+        record = read_boot(boot(run, "none", 1))
         files = {**record.files, "kmsg": record.files["kmsg"] + f"[    1.000000] {line}\n".encode()}
         other_record(run, files=files, fingerprint={**record.fingerprint, **fingerprint})
 
@@ -322,8 +314,7 @@ def test_what_a_rewrite_of_every_file_changes_unseen_is_told(
     run = finished(tmp_path, GREEN, {"kmsg": BANNER})
     recomputed(run, **{"spec": "debian:6.1", "origin": ORIGIN, **changed})
     for folder in (run.path / "boots").iterdir() if "digest" in changed else ():
-        record = load_boot(folder)
-        assert record is not None
+        record = read_boot(folder)
         save_boot(replace(record, fingerprint={**record.fingerprint, "kernel": changed["digest"]}))
     monkeypatch.setattr(verdict, "find_scenarios", lambda: {run.scenario.name: tmp_path} if shipped else {})
     monkeypatch.setattr(verdict, "load_scenario", lambda name: run.scenario)
@@ -335,8 +326,7 @@ def test_what_a_rewrite_of_every_file_changes_unseen_is_told(
 def test_more_idle_time_than_passed_cannot_be_judged(tmp_path: Path) -> None:
     """The kernel's own rounding aside; checksums fit, and the stored verdict passed."""
     run = finished(tmp_path, GREEN, {})
-    record = load_boot(boot(run, "none", 1))
-    assert record is not None
+    record = read_boot(boot(run, "none", 1))
     name = "solo.samples.json"
     samples = json.loads(record.files[name])
     samples["cpu"]["idle"] = 2 * samples["cpu"]["ticks"]

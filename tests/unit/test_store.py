@@ -20,7 +20,7 @@ from harness.base.files import write_atomic, writing
 from harness.base.plain import from_plain, identity, to_plain
 from harness.noise import stopping_rule
 from harness.record.judging import Altered, judge_run, rejudge
-from harness.record.store import RunFolder, Store, load_boot, load_run, new_run_id, planned, save_boot
+from harness.record.store import Damaged, RunFolder, Store, load_run, new_run_id, planned, read_boot, save_boot
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Scenario, Status
 from lab.base.digest import canonical, digest_bytes
@@ -127,8 +127,7 @@ def boot(run: RunFolder, arm: str, seed: int) -> Path:
 def test_a_boot_of_something_else_is_not_the_cell_s(tmp_path: Path, key: str) -> None:
     run = new_run(tmp_path, MODEL)
     boot_all(run, GREEN)
-    record = load_boot(boot(run, "none", 1))
-    assert record is not None
+    record = read_boot(boot(run, "none", 1))
     save_boot(replace(record, fingerprint={**record.fingerprint, key: "other"}))
     with pytest.raises(Altered, match=f"boots/000/boot.json: fingerprint has {key} other, the cell has"):
         judge_run(run)
@@ -204,9 +203,10 @@ def replace_by_fifo(path: Path) -> None:
 def test_a_boot_that_is_damaged_or_incomplete_does_not_count(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     measured = {**files(), "solo.json": b"victim"}
     save_boot(record(tmp_path, measured))
-    assert load_boot(tmp_path) == record(tmp_path, measured)
+    assert read_boot(tmp_path) == record(tmp_path, measured)
     damage(tmp_path)
-    assert load_boot(tmp_path) is None
+    with pytest.raises(Damaged):
+        read_boot(tmp_path)
 
 
 def test_a_file_name_from_the_guest_cannot_leave_the_folder(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.cli import main
-from harness.record.store import load_boot
+from harness.record.store import read_boot
 from harness.report.format import figure
 from lab.base.errors import EXIT_FAIL, EXIT_PASS
 
@@ -109,6 +109,6 @@ def test_the_other_way_round_it_fails(tmp_path: Path) -> None:
 
 def test_only_modules_may_make_the_jobs_differ(tmp_path: Path) -> None:
     assert run(tmp_path, SHARED_QUEUE, "debian:6.12", "debian:6.1") == EXIT_PASS
-    boots = [load_boot(path / "boots" / "000") for path in (latest(tmp_path), base_of(latest(tmp_path)))]
-    one, other = (boot.fingerprint for boot in boots if boot is not None)
+    boots = [read_boot(path / "boots" / "000") for path in (latest(tmp_path), base_of(latest(tmp_path)))]
+    one, other = (boot.fingerprint for boot in boots)
     assert {name for name in one.keys() | other.keys() if one[name] != other[name]} == {"kernel", "base", "job"}
