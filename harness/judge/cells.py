@@ -167,11 +167,6 @@ def ensemble_of(cells: Iterable[CellResult], arm: str, key: FigureKey) -> Ensemb
     return Ensemble(values) if values else None
 
 
-def skipped_cell(arm: str, seed: int, reasons: Sequence[str]) -> CellResult:
-    """A cell that was not booted because requirements are missing: all of them."""
-    return CellResult(arm, seed, Status.SKIP, tuple(reasons))
-
-
 def missing_cell(arm: str, seed: int) -> CellResult:
     """A cell that was planned and has no complete record."""
     return CellResult(arm, seed, Status.MISS, (f"arm {arm} under seed {seed} was not measured",))

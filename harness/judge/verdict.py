@@ -16,7 +16,6 @@ from harness.judge.cells import (
     exit_code,
     missing_cell,
     roll_up,
-    skipped_cell,
 )
 from harness.judge.claims import (
     NOT_RUN,
@@ -150,11 +149,11 @@ def _complete(
     scenario: Scenario, results: Sequence[CellResult], seeds: Sequence[int], arms: Collection[str]
 ) -> tuple[CellResult, ...]:
     known = _table(results)
-    return tuple(
-        known.get((arm, seed)) or (missing_cell(arm, seed) if arm in arms else skipped_cell(arm, seed, [_NOT_ASKED]))
-        for arm in scenario.arms
-        for seed in seeds
-    )
+
+    def unmeasured(arm: str, seed: int) -> CellResult:
+        return missing_cell(arm, seed) if arm in arms else CellResult(arm, seed, Status.SKIP, (_NOT_ASKED,))
+
+    return tuple(known.get((arm, seed)) or unmeasured(arm, seed) for arm in scenario.arms for seed in seeds)
 
 
 def _measurements(scenario: Scenario, cells: Sequence[CellResult], base: Sequence[CellResult]) -> Iterator[Measurement]:

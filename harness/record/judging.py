@@ -15,7 +15,7 @@ from harness.base.plain import identity
 from harness.figures.boot import LoadFiles, MeasurementError
 from harness.figures.fio import disagreements
 from harness.figures.samples import read_use
-from harness.judge.cells import CellResult, common_result, missing_cell, result_of_boot, skipped_cell, worst
+from harness.judge.cells import CellResult, common_result, missing_cell, result_of_boot, worst
 from harness.judge.difference import Difference, Precision, compare_cells
 from harness.judge.verdict import Verdict, judge, judge_in_sequence, verdict_document
 from harness.limits.bottleneck import Bottleneck, bottleneck
@@ -311,7 +311,7 @@ def results_of(run: RunFolder) -> list[CellResult]:
         if job and seeds.setdefault((cell.arm, job), cell.seed) != cell.seed:
             boots = f"seeds {seeds[cell.arm, job]} and {cell.seed} of arm {cell.arm}"
             raise altered(run, f"boots/{cell.boot}/{BOOT}", f"{boots} booted one job, which names its seed")
-        repetitions.setdefault((cell.arm, cell.seed), []).append(_result(run, cell, record))
+        repetitions.setdefault((cell.arm, cell.seed), []).append(result_of(run, cell, record))
     return [common_result(results) for results in repetitions.values()]
 
 
@@ -357,19 +357,16 @@ def explain_run(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
                 yield bottleneck(arm, load, uses, moved)
 
 
-def _result(run: RunFolder, cell: PlannedCell, record: BootRecord | None) -> CellResult:
-    if cell.skip:
-        return skipped_cell(cell.arm, cell.seed, cell.skip)
-    if record is None:
-        return missing_cell(cell.arm, cell.seed)
-    return result_of(run, cell, record)
+def result_of(run: RunFolder, cell: PlannedCell, record: BootRecord | None) -> CellResult:
+    """Of a planned cell: SKIP or MISS where it has no record.
 
-
-def result_of(run: RunFolder, cell: PlannedCell, record: BootRecord) -> CellResult:
-    """FAIL or ERROR where fio's counts disagree with what else was counted, on the virtual clock.
-
+    On the virtual clock FAIL or ERROR where fio's counts disagree with what else was counted.
     Raises Altered where the run's verdict has the cell as PASS.
     """
+    if cell.skip:
+        return CellResult(cell.arm, cell.seed, Status.SKIP, cell.skip)
+    if record is None:
+        return missing_cell(cell.arm, cell.seed)
     scenario, release = run.scenario, run.facts.kernel.release
     arm, loads = scenario.arms[cell.arm], scenario.loads.values()
     result = result_of_boot(arm, cell.seed, record, loads, scenario.windows, release=release)

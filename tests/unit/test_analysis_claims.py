@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.judge.cells import CellResult, common_result, skipped_cell
+from harness.judge.cells import CellResult, common_result
 from harness.judge.claims import ClaimVerdict, ControlVerdict
 from harness.judge.verdict import Verdict, judge
 from harness.scenario.model import Bound, Condition, Diagnosis, KnownFailure, Ratio, Status, Unseen
@@ -118,13 +118,13 @@ def test_controls_alone_decide_where_there_are_no_claims() -> None:
     assert judge(scenario([], []), results).status is Status.DONE
     other = ratio("red.together.fast.iops", "red.solo.fast.iops")
     model = scenario([claim(of=other, optional=True)], [replace(control(), ratio=SHARE)], ["none", "red"])
-    skips = [*cells("none", 5), skipped_cell("red", 1, ["no null_blk"])]
+    skips = [*cells("none", 5), CellResult("red", 1, Status.SKIP, ("no null_blk",))]
     verdict = judge(model, skips)
     assert (verdict.controls[0].word, verdict.status) == ("PASS", Status.DONE)
 
 
 def test_a_missing_requirement_skips_with_all_reasons() -> None:
-    results = [skipped_cell("none", seed, ("no CONFIG_A", "no CONFIG_B")) for seed in SEEDS]
+    results = [CellResult("none", seed, Status.SKIP, ("no CONFIG_A", "no CONFIG_B")) for seed in SEEDS]
     verdict = judge(scenario([claim()]), results)
     assert (verdict.status, verdict.exit_code) == (Status.SKIP, 125)
     assert only(verdict).sentence == "arm none: no CONFIG_A; no CONFIG_B"

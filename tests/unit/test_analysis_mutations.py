@@ -12,7 +12,7 @@ import pytest
 from harness.figures.boot import MeasurementError
 from harness.figures.read import figures_of, overridden, read_tried
 from harness.figures.samples import read_handler, read_samples
-from harness.judge.cells import Ensemble, _mean, skipped_cell
+from harness.judge.cells import CellResult, Ensemble, _mean
 from harness.judge.operands import Evidence, Unavailable, window_values
 from harness.judge.verdict import judge
 from harness.limits.bottleneck import NOTHING, bottleneck, changes
@@ -42,8 +42,8 @@ def test_an_ensemble_is_of_finite_values(value: float) -> None:
 def test_of_several_reasons_the_worst_status_counts_whatever_the_order() -> None:
     dead = replace(cell("none", 2, 5), status=Status.FAIL, figures={}, reasons=("it died",))
     for results in (
-        [skipped_cell("none", 1, ["no null_blk"]), dead],
-        [replace(dead, seed=1), skipped_cell("none", 2, ["no"])],
+        [CellResult("none", 1, Status.SKIP, ("no null_blk",)), dead],
+        [replace(dead, seed=1), CellResult("none", 2, Status.SKIP, ("no",))],
     ):
         verdict = judge(sample([claim()]), results)
         assert (verdict.claims[0].judgement.status, verdict.claims[0].sentence) == (Status.FAIL, "arm none: it died")

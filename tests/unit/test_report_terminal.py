@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.judge.cells import CellResult, Ensemble, skipped_cell
+from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement
 from harness.judge.verdict import Measurement, Verdict, judge
 from harness.judge.visible import unseen
@@ -185,11 +185,11 @@ def test_a_gauge_needs_a_scale_and_a_figure() -> None:
 
 
 def test_cells_without_figures_are_listed_once_with_their_seeds_and_all_reasons() -> None:
-    missing = [skipped_cell("red", seed, ("no CONFIG_A", "no CONFIG_B")) for seed in SEEDS]
+    missing = [CellResult("red", seed, Status.SKIP, ("no CONFIG_A", "no CONFIG_B")) for seed in SEEDS]
     text = report(cells("none", 95, 95, 95) + missing)
     assert "SKIP   arm red, seeds 1, 2, 3: no CONFIG_A; no CONFIG_B" in text
     assert "SKIP  1 negative control could not be run on this kernel (exit 125)" in text
-    text = report([skipped_cell(arm, seed, ("no CONFIG_A",)) for arm in ("none", "red") for seed in SEEDS])
+    text = report([CellResult(arm, seed, Status.SKIP, ("no CONFIG_A",)) for arm in ("none", "red") for seed in SEEDS])
     assert "SKIP   arms none, red, seeds 1, 2, 3: no CONFIG_A\n" in text
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge.cells import CellResult, result_of_boot, skipped_cell
+from harness.judge.cells import CellResult, result_of_boot
 from harness.run.plan import Request, plan_run
 from harness.scenario.model import Status
 from lab.base.errors import CannotJudge
@@ -46,12 +46,12 @@ def boot(lab: Lab, kernel: Kernel, row: Pair, folder: Path, way: Way = plainly) 
     assert row.scenario is not None
     (cell,) = plan_run(lab, Request(row.scenario, kernel, seeds=1)).facts.cells
     if cell.skip:
-        return skipped_cell(cell.arm, cell.seed, cell.skip)
+        return CellResult(cell.arm, cell.seed, Status.SKIP, cell.skip)
     folder.mkdir(parents=True)
     try:
         record = run_job(lab, way(lab, kernel, row), folder)
     except CannotJudge as refused:
-        return skipped_cell(cell.arm, cell.seed, (refused.message,))
+        return CellResult(cell.arm, cell.seed, Status.SKIP, (refused.message,))
     scenario = row.scenario
     return result_of_boot(row.arm, 1, record, scenario.loads.values(), scenario.windows, release=kernel.release)
 
