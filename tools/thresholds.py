@@ -18,10 +18,9 @@ from harness.base.files import write_json
 from harness.commands.boots import kernel_of
 from harness.commands.options import JOBS, RESULTS, SOME_SCENARIOS, tell, write_page
 from harness.commands.parser import Command
-from harness.judge.cells import CellResult, Ensemble, ensemble_of
+from harness.judge.cells import CellResult, Ensemble, Evidence, arms_needed, ensemble_of
 from harness.judge.claims import layout_by_kind, margin_of
 from harness.judge.difference import DATA, LARGE, SHORT_WINDOWS, NullEvidence, kind
-from harness.judge.operands import Evidence, arms_needed
 from harness.limits.entries import load_scenario
 from harness.record.judging import results_of
 from harness.report.format import markdown_head, markdown_table, percent, plural

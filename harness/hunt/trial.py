@@ -13,8 +13,7 @@ from shutil import rmtree
 from harness.figures.boot import MeasurementError
 from harness.figures.lines import read_sharing
 from harness.figures.read import figures_of
-from harness.judge.cells import CellResult
-from harness.judge.operands import Evidence, Unavailable, ratio_value
+from harness.judge.cells import CellResult, Evidence, Unavailable, ratio_value
 from harness.run.bench import BootMaker
 from harness.run.plan import guest_job
 from harness.scenario.model import Arm, Hunt, Operand, Scenario, Status

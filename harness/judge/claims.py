@@ -10,9 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.judge.cells import Ensemble
-from harness.judge.difference import claim_layouts, kind, null_evidence
-from harness.judge.operands import (
+from harness.judge.cells import (
+    Ensemble,
     Evidence,
     Unavailable,
     above_bound,
@@ -20,6 +19,7 @@ from harness.judge.operands import (
     ratio_ensemble,
     window_values,
 )
+from harness.judge.difference import claim_layouts, kind, null_evidence
 from harness.judge.visible import cannot_show
 from harness.limits.entries import UNPROVEN, killers
 from harness.noise import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Interval, Rule, Scatter, decide, scatter

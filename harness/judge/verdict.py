@@ -11,6 +11,7 @@ from typing import Any
 from harness.judge.cells import (
     CellResult,
     Ensemble,
+    Evidence,
     comparable,
     ensemble_of,
     exit_code,
@@ -28,7 +29,6 @@ from harness.judge.claims import (
     judge_control,
     judge_reproduction,
 )
-from harness.judge.operands import Evidence
 from harness.noise import Rule, stopping_rule
 from harness.scenario.model import Scenario, Status
 

@@ -7,8 +7,7 @@ from math import inf
 
 from harness import fitted
 from harness.figures.fio import outlives
-from harness.judge.cells import CellResult
-from harness.judge.operands import Evidence, operand_value
+from harness.judge.cells import CellResult, Evidence, operand_value
 from harness.scenario.model import Bound, Load, Operand, Ratio, Role, Scenario, Unseen
 from harness.scenario.ratio import BASELINE, BOUND, NUMBER, TRIED
 from harness.scenario.registry import (

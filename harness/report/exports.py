@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from xml.etree import ElementTree as Xml
 
-from harness.judge.cells import CellResult
+from harness.judge.cells import CellResult, arms_needed
 from harness.judge.claims import AS_IT_MUST, XFAIL, XPASS, ClaimVerdict, EntryVerdict, Judgement
-from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
 from harness.record.store import RunFacts, RunFolder
 from harness.report.claims import CONTROL, claim_text, conclusion

@@ -12,8 +12,7 @@ import pytest
 from harness.figures.boot import MeasurementError
 from harness.figures.read import figures_of, overridden, read_tried
 from harness.figures.samples import read_handler, read_samples
-from harness.judge.cells import CellResult, Ensemble, _mean
-from harness.judge.operands import Evidence, Unavailable, window_values
+from harness.judge.cells import CellResult, Ensemble, Evidence, Unavailable, _mean, window_values
 from harness.judge.verdict import judge
 from harness.limits.bottleneck import NOTHING, bottleneck, changes
 from harness.limits.filling import Flow, FlowChoice, FlowElement, FlowKind, fill

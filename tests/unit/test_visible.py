@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.judge.cells import CellResult
-from harness.judge.operands import Evidence
+from harness.judge.cells import CellResult, Evidence
 from harness.judge.verdict import judge
 from harness.judge.visible import TOO_BUSY, cannot_show, reached, unseen, unseen_change
 from harness.scenario.load import read_scenario

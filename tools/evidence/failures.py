@@ -4,9 +4,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.judge.cells import Ensemble
+from harness.judge.cells import Ensemble, arms_needed
 from harness.judge.claims import Judgement
-from harness.judge.operands import arms_needed
 from harness.limits.entries import UNPROVEN, entries, killer, killers, unit_of
 from harness.report.claims import value
 from harness.scenario.model import Claim, Control, Status, is_in

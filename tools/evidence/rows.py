@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from harness.judge.operands import arms_needed
+from harness.judge.cells import arms_needed
 from harness.limits.entries import implied, killers, load_scenario
 from harness.scenario import load, schema
 from harness.scenario.load import Refused, find_scenarios, parsed, variant

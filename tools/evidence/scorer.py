@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from harness.judge.cells import CellResult, Ensemble
+from harness.judge.cells import CellResult, Ensemble, Evidence, Unavailable, ratio_ensemble
 from harness.judge.claims import Judgement, judge_claim, judge_control, judge_ratio
 from harness.judge.difference import NullEvidence, Precision, compare_figures
-from harness.judge.operands import Evidence, Unavailable, ratio_ensemble
 from harness.judge.verdict import Verdict, judge
 from harness.noise import Rule
 from harness.record.judging import judge_run, results_of

@@ -12,9 +12,8 @@ from pathlib import Path
 from harness.base.files import read_json, write_json
 from harness.base.plain import from_plain, to_plain
 from harness.figures.read import KMSG
-from harness.judge.cells import CellResult
+from harness.judge.cells import CellResult, arms_needed
 from harness.judge.difference import Precision, compare_figures
-from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
 from harness.profile.cells import ProfiledCell, busy_cell, profile_of
 from harness.profile.model import kernel_costs
