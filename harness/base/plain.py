@@ -8,7 +8,7 @@ scenario file or the catalogue has changed.
 import json
 import reprlib
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -19,14 +19,18 @@ from lab.base.digest import WORDS, digest_bytes
 T = TypeVar("T")
 
 
-def to_plain(value: Any) -> Any:
-    """Dataclasses, mappings with string keys, tuples, StrEnums, paths and scalars; else TypeError."""
+def to_plain(value: Any, wanted: Callable[[Field[Any], Any], bool] = lambda field, item: True) -> Any:
+    """Dataclasses (of these the ``wanted`` fields), mappings with string keys, tuples, StrEnums, paths and scalars.
+
+    Raises TypeError for another value.
+    """
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+        items = ((field, getattr(value, field.name)) for field in fields(value))
+        return {field.name: to_plain(item, wanted) for field, item in items if wanted(field, item)}
     if isinstance(value, Mapping):
-        return {_key(key): to_plain(item) for key, item in value.items()}
+        return {_key(key): to_plain(item, wanted) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [to_plain(item) for item in value]
+        return [to_plain(item, wanted) for item in value]
     if isinstance(value, StrEnum | Path):
         return str(value)
     if value is None or isinstance(value, bool | int | float | str):
@@ -39,18 +43,7 @@ def meaning(value: Any) -> Any:
 
     A field added later with a default does not change the result for existing values.
     """
-    if is_dataclass(value) and not isinstance(value, type):
-        items = (
-            (field, getattr(value, field.name))
-            for field in fields(value)
-            if not WORDS.items() <= field.metadata.items()
-        )
-        return {field.name: meaning(item) for field, item in items if item != _default(field)}
-    if isinstance(value, Mapping):
-        return {_key(key): meaning(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [meaning(item) for item in value]
-    return to_plain(value)
+    return to_plain(value, lambda field, item: not WORDS.items() <= field.metadata.items() and item != _default(field))
 
 
 def identity(value: Any) -> str:
