@@ -9,6 +9,7 @@ An operand is a number, ``arm.load.role.metric``, a sampled figure (``arm.load.l
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 
 from harness.scenario.model import Bound, Load, Operand, Ratio, Scenario
@@ -172,39 +173,38 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
     if len(parts) < len(_SHAPE.split(".")) or not all(parts):
         raise ExpressionError(offset, f"expected {_SHAPE}, got {quoted(text)}")
     arm, load, role, metric = parts
+    _, at_load, at_role, at_metric = accumulate((len(part) + 1 for part in parts[:-1]), initial=offset)
     _check_name(offset, "arm", arm, known.arms)
     if load == TRIED and kind != BOUND and arm in known.tried:
-        _check_name(offset + len(arm) + len(load) + 2, "result of a try", role, TRY_RESULTS)
-        _check_name(offset + len(arm) + len(load) + len(role) + 3, "setting under try:", metric, known.tried[arm])
-        return arm, load, role, metric
-    _check_name(offset + len(arm) + 1, "load", load, known.loads)
-    after = offset + len(arm) + len(load) + 2
+        _check_name(at_role, "result of a try", role, TRY_RESULTS)
+        _check_name(at_metric, "setting under try:", metric, known.tried[arm])
+        return tuple(parts)
+    _check_name(at_load, "load", load, known.loads)
     if role in (GUEST, LUN, HOST) and kind != BOUND and role not in known.loads[load]:
-        _check_sampled(after, arm, role, metric, known)
-        return arm, load, role, metric
+        _check_sampled(at_metric, arm, role, metric, known)
+        return tuple(parts)
     if role == GUEST and kind == BOUND and role not in known.loads[load]:
         message = "bound.* is what the topology allows to roles, before anything is counted: guest has none"
-        raise ExpressionError(after, message, "blklab explain RUN prints a model of more CPUs from the counts of a run")
-    _check_name(after, f"role of load {load}:", role, known.loads[load])
-    after += len(role) + 1
+        remedy = "blklab explain RUN prints a model of more CPUs from the counts of a run"
+        raise ExpressionError(at_role, message, remedy)
+    _check_name(at_role, f"role of load {load}:", role, known.loads[load])
     metrics = [name for name in OF_ROLES if FIGURES[name].bounded or kind != BOUND]
-    _check_name(after, "metric with a bound:" if kind == BOUND else "metric", metric, metrics)
-    _check_machine(after, arm, role, metric, known)
+    _check_name(at_metric, "metric with a bound:" if kind == BOUND else "metric", metric, metrics)
+    _check_machine(at_metric, arm, role, metric, known)
     if why := known.lacking.get((load, role), {}).get(metric):
-        raise ExpressionError(after, f"role {role} of load {load} has no {metric}: {why}")
-    return arm, load, role, metric
+        raise ExpressionError(at_metric, f"role {role} of load {load} has no {metric}: {why}")
+    return tuple(parts)
 
 
 def _check_sampled(offset: int, arm: str, role: str, metric: str, known: Names) -> None:
     """Refuse what no sample names. ``metric`` is NAME.METRIC of a LUN or a host."""
-    after = offset + len(role) + 1
     if role == GUEST:
-        _check_name(after, "figure of the guest:", figure_of(role, metric).name or metric, held_by(role))
-        _check_machine(after, arm, role, metric, known)
+        _check_name(offset, "figure of the guest:", figure_of(role, metric).name or metric, held_by(role))
+        _check_machine(offset, arm, role, metric, known)
         return
     name, _, figure = metric.partition(".")
-    _check_name(after, f"{role} of arm {arm}:", name, known.sampled.get(arm, {}).get(role, ()))
-    _check_name(after + len(name) + 1, f"sampled figure of a {role}:", figure, held_by(role))
+    _check_name(offset, f"{role} of arm {arm}:", name, known.sampled.get(arm, {}).get(role, ()))
+    _check_name(offset + len(name) + 1, f"sampled figure of a {role}:", figure, held_by(role))
 
 
 def _check_machine(offset: int, arm: str, role: str, metric: str, known: Names) -> None:
