@@ -39,7 +39,7 @@ from harness.scenario.model import (
     Selftest,
     Unseen,
 )
-from harness.scenario.ratio import ExpressionError, Names, lacking, parse_bound, parse_ratio, sampled_names
+from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio, sampled_names
 from lab.base.errors import Misuse
 from lab.kernels import mutants
 from lab.kernels.model import RangeError, parse_range
@@ -133,7 +133,7 @@ def _read(node: Node, path: Path, search: Path, problems: strict.Problems) -> Sc
     queues = {name: (arm.topology, arm.queue) for name, arm in arms.items()}
     for each in loads.values():
         check_events(row.get("loads")[each.name], each.events, queues)
-    known = known_names(row, {name: arm.topology for name, arm in arms.items()}, loads.values())
+    known = known_names(row, {name: arm.topology for name, arm in arms.items()}, loads)
     clock, seeds, windows = read_clock(row, loads)
     values: dict[str, Any] = {
         "name": name,
@@ -201,7 +201,7 @@ T = TypeVar("T")
 _EACH_ARM = re.compile(r"(?<![^\s/])\*\.")
 
 
-def known_names(row: Row, topologies: Mapping[str, Topology], sound: Iterable[Load]) -> Names:
+def known_names(row: Row, topologies: Mapping[str, Topology], sound: Mapping[str, Load]) -> Names:
     """The arms, loads and roles in the file, including those with a mistake, so that no mistake is reported twice."""
     loads = {
         name: tuple(role for role in _members(load) if role not in schema.LOAD_KEYS)
@@ -210,7 +210,7 @@ def known_names(row: Row, topologies: Mapping[str, Topology], sound: Iterable[Lo
     arms = _members(row.node, "arms")
     tried = {arm: tuple(_members(value, "try")) for arm, value in arms.items() if "try" in _members(value)}
     sampled = {arm: sampled_names(topology) for arm, topology in topologies.items()}
-    return Names(tuple(arms), loads, lacking(sound), tried, sampled)
+    return Names(tuple(arms), loads, sound, tried, sampled)
 
 
 def _members(node: Node | None, *path: str) -> Mapping[str, Node]:

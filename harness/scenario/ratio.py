@@ -67,13 +67,13 @@ _FEW = 20
 class Names:
     """The names that an operand may use: the arms, and the roles of each load.
 
-    ``lacking`` has the metrics that a (load, role) does not have, each with the reason. ``tried`` are the settings
-    under ``try:`` of each arm. ``sampled`` are the LUNs and hosts of each arm, as ``sampled_names`` returns them.
+    ``sound`` are the loads without a mistake. ``tried`` are the settings under ``try:`` of each arm. ``sampled`` are
+    the LUNs and hosts of each arm, as ``sampled_names`` returns them.
     """
 
     arms: tuple[str, ...]
     loads: Mapping[str, tuple[str, ...]]
-    lacking: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
+    sound: Mapping[str, Load] = field(default_factory=dict)
     tried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sampled: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
@@ -82,18 +82,9 @@ def names_of(scenario: Scenario) -> Names:
     return Names(
         tuple(scenario.arms),
         {load.name: tuple(load.roles) for load in scenario.loads.values()},
-        lacking(scenario.loads.values()),
+        scenario.loads,
         sampled={name: sampled_names(arm.topology) for name, arm in scenario.arms.items()},
     )
-
-
-def lacking(loads: Iterable[Load]) -> Mapping[tuple[str, str], Mapping[str, str]]:
-    """The metrics that each (load, role) does not have, each with the reason."""
-    return {
-        (load.name, role.name): {name: why for name in OF_ROLES if (why := FIGURES[name].lacks(load, role))}
-        for load in loads
-        for role in load.roles.values()
-    }
 
 
 def sampled_names(topology: Topology) -> Mapping[str, tuple[str, ...]]:
@@ -191,7 +182,8 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
     metrics = [name for name in OF_ROLES if FIGURES[name].bounded or kind != BOUND]
     _check_name(at_metric, "metric with a bound:" if kind == BOUND else "metric", metric, metrics)
     _check_machine(at_metric, arm, role, metric, known)
-    if why := known.lacking.get((load, role), {}).get(metric):
+    sound = known.sound.get(load)
+    if sound and role in sound.roles and (why := FIGURES[metric].lacks(sound, sound.roles[role])):
         raise ExpressionError(at_metric, f"role {role} of load {load} has no {metric}: {why}")
     return tuple(parts)
 
