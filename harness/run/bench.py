@@ -32,14 +32,14 @@ class Stopped(Exception):
     """The run was aborted before this boot had ended."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Turn:
     """A waiting or running boot. ``rank`` orders waiting boots; ``memory`` in bytes includes QEMU's overhead."""
 
     rank: int
-    number: int
     memory: int
     alone: bool
+    abort: threading.Event
 
 
 @dataclass
@@ -54,9 +54,7 @@ class Lanes:
     memory: int
     _waiting: list[_Turn] = field(default_factory=list)
     _running: list[_Turn] = field(default_factory=list)
-    _aborts: list[threading.Event] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
-    _count: int = 0
     _stopped: bool = False
 
     @contextmanager
@@ -65,31 +63,8 @@ class Lanes:
 
         Raises Stopped when ``abort`` is set while waiting.
         """
-        turn = self._turn(memory, rank, alone, abort)
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._running.remove(turn)
-                self._aborts.remove(abort)
-                self._changed.notify_all()
-
-    def stop(self) -> None:
+        turn = _Turn(rank, memory + host.GUEST_OVERHEAD, alone, abort)
         with self._changed:
-            self._stopped = True
-            for abort in self._aborts:
-                abort.set()
-            self._changed.notify_all()
-
-    def nudge(self) -> None:
-        """Wake waiting boots after an ``abort`` was set."""
-        with self._changed:
-            self._changed.notify_all()
-
-    def _turn(self, memory: int, rank: int, alone: bool, abort: threading.Event) -> _Turn:
-        with self._changed:
-            self._count += 1
-            turn = _Turn(rank, self._count, memory + host.GUEST_OVERHEAD, alone)
             self._waiting.append(turn)
             try:
                 self._changed.wait_for(lambda: self._stopped or abort.is_set() or self._next() is turn)
@@ -99,12 +74,28 @@ class Lanes:
                 self._waiting.remove(turn)
                 self._changed.notify_all()
             self._running.append(turn)
-            self._aborts.append(abort)
-        return turn
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running.remove(turn)
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            for turn in self._running:
+                turn.abort.set()
+            self._changed.notify_all()
+
+    def nudge(self) -> None:
+        """Wake waiting boots after an ``abort`` was set."""
+        with self._changed:
+            self._changed.notify_all()
 
     def _next(self) -> _Turn | None:
-        fitting = (turn for turn in self._waiting if self._fits(turn))
-        return min(fitting, key=lambda turn: (turn.rank, turn.number), default=None)
+        """Of those of the lowest rank that fit the one that came first."""
+        return min(filter(self._fits, self._waiting), key=lambda turn: turn.rank, default=None)
 
     def _fits(self, turn: _Turn) -> bool:
         if not self._running:
