@@ -10,7 +10,6 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from io import BytesIO
 
 from harness.figures.boot import READBACK, LoadFiles, MeasurementError
@@ -37,16 +36,8 @@ _DISK_FIELDS = (*_OLD_FIELDS, *(f"discards{count}" for count in _COUNTS), "flush
 _GAUGES = frozenset({"inflight"})
 
 
-@dataclass(frozen=True)
-class CounterWindow:
-    """What happened between two readings: deltas by device and counter.
-
-    ``resync`` is how fast md went over each member of its arrays, in bytes per second of all arrays
-    together; None where nothing was synchronised from the first reading to the last.
-    """
-
-    disks: Mapping[str, Mapping[str, float]]
-    resync: float | None = None
+Disks = Mapping[str, Mapping[str, float]]
+"""What happened between two readings, by device and counter."""
 
 
 def read_sections(data: bytes, file: str) -> dict[str, str]:
@@ -66,8 +57,8 @@ def read_sections(data: bytes, file: str) -> dict[str, str]:
     return {path: "\n".join(lines) for path, lines in sections.items()}
 
 
-def read_window(before: bytes, after: bytes, load: str) -> CounterWindow:
-    """Compare ``LOAD.before`` with ``LOAD.after``. Raises MeasurementError."""
+def read_window(before: bytes, after: bytes, load: str) -> tuple[Disks, float | None]:
+    """What ``LOAD.after`` has more than ``LOAD.before``, and the speed of md's resync. Raises MeasurementError."""
     first_file, second_file = f"{load}.before", f"{load}.after"
     first, second = read_sections(before, first_file), read_sections(after, second_file)
     old_disks, new_disks = _disks(first, first_file), _disks(second, second_file)
@@ -75,10 +66,12 @@ def read_window(before: bytes, after: bytes, load: str) -> CounterWindow:
         changed = ", ".join(sorted(old_disks.keys() ^ new_disks.keys()))
         raise MeasurementError(second_file, f"block devices came or went in the window: {changed}")
     disks = {name: _delta(old_disks[name], new, name, second_file) for name, new in new_disks.items()}
-    return CounterWindow(disks, _resync(first, second, second_file))
+    return disks, _resync(first, second, second_file)
 
 
 def _resync(first: Mapping[str, str], second: Mapping[str, str], file: str) -> float | None:
+    """How fast md went over each member of its arrays, in bytes per second of all arrays together; None where nothing
+    was synchronised from the first reading to the last."""
     done = [_RESYNC.findall(sections.get(_MDSTAT, "")) for sections in (first, second)]
     if not done[0] or len(done[0]) != len(done[1]):
         return None
@@ -130,14 +123,14 @@ def counter_figures(files: LoadFiles, figures: Figures) -> Readings:
     own. ``resync.bw`` is the same for every role.
     """
     load = files.load
-    window = read_window(_counter_file(files, "before"), files.sent(BootFile.COUNTERS), load.name)
-    if window.resync is not None:
-        yield from (((load.name, role, "resync.bw"), window.resync) for role in load.roles)
+    disks, resync = read_window(files.sent("{load}.before"), files.sent(BootFile.COUNTERS), load.name)
+    if resync is not None:
+        yield from (((load.name, role, "resync.bw"), resync) for role in load.roles)
     for role in load.roles.values():
         named = dict.fromkeys(files.topology.region(disk).lun for disk in role.disks)
-        below = {lun: _counters(lun, window, files) for lun in files.luns(role.disks)}
+        below = {lun: _counters(lun, disks, files) for lun in files.luns(role.disks)}
         summed = {
-            "disk": _sum([_counters(lun, window, files) for lun in named]),
+            "disk": _sum([_counters(lun, disks, files) for lun in named]),
             "members": _sum([*below.values()]),
         }
         for where, counts in summed.items():
@@ -168,12 +161,12 @@ def _counts_alone(files: LoadFiles, role: Role) -> bool:
     return not shared and not any(row.path.endswith("/iostats") and row.value == "0" for row in files.readback)
 
 
-def _counters(lun: str, window: CounterWindow, files: LoadFiles) -> Mapping[str, float]:
+def _counters(lun: str, disks: Disks, files: LoadFiles) -> Mapping[str, float]:
     if lun not in files.devices:
         raise MeasurementError(READBACK, f"no block device is named for LUN {lun}")
-    if (name := files.devices[lun]) not in window.disks:
+    if (name := files.devices[lun]) not in disks:
         raise MeasurementError(files.name(BootFile.COUNTERS), f"{_DISKSTATS} has no row for {name} (LUN {lun})")
-    return window.disks[name]
+    return disks[name]
 
 
 def checked_inventory(files: LoadFiles) -> Inventory:
@@ -216,13 +209,10 @@ def _controllers(files: LoadFiles, role: Role) -> dict[str, None]:
     return dict.fromkeys(files.topology.luns[lun].hba for lun in files.luns(role.disks))
 
 
-def _counter_file(files: LoadFiles, when: str) -> bytes:
-    return files.sent(f"{{load}}.{when}")
-
-
 def _interrupts(files: LoadFiles, when: str) -> dict[str, tuple[int, ...]]:
     """Counts by processor of each numbered interrupt. Raises MeasurementError."""
-    sections = read_sections(_counter_file(files, when), f"{files.load.name}.{when}")
+    file = f"{{load}}.{when}"
+    sections = read_sections(files.sent(file), files.name(file))
     header, *rows = sections.get(_INTERRUPTS, "").splitlines() or [""]
     processors = len(header.split())
     counted = {}

@@ -31,13 +31,13 @@ def reading(reads: int, cpu: str, device: str = "sda") -> bytes:
 
 
 def test_a_window_is_the_difference_of_two_readings_with_bios_as_the_kernel_counts_them() -> None:
-    window = read_window(reading(100, "10 0 10 100 0 0 0 0 0 0"), reading(350, "20 0 30 150 20 0 0 0 0 0"), "solo")
-    assert window.disks["sda"]["reads"] == 250
-    assert window.disks["sda"]["merges"] == 0
-    assert "inflight" not in window.disks["sda"]
+    disks, _ = read_window(reading(100, "10 0 10 100 0 0 0 0 0 0"), reading(350, "20 0 30 150 20 0 0 0 0 0"), "solo")
+    assert disks["sda"]["reads"] == 250
+    assert disks["sda"]["merges"] == 0
+    assert "inflight" not in disks["sda"]
     before = b"== /proc/stat\n== /proc/diskstats\n 8 0 sda 10 1 80 4 20 2 160 8 0 30 12\n"
     after = b"== /proc/stat\n== /proc/diskstats\n 8 0 sda 15 8 200 9 32 5 300 20 3 90 40\n"
-    counted = read_window(before, after, "solo").disks["sda"]
+    counted = read_window(before, after, "solo")[0]["sda"]
     assert (counted["requests"], counted["merges"], counted["bios"], counted["sectors"]) == (17, 10, 27, 260)
     assert (counted["reads.merged"], counted["writes.merged"], counted["busy.ms"], counted["weighted.ms"]) == (
         7,
@@ -51,12 +51,12 @@ def test_discards_and_flushes_are_counted_where_the_kernel_does() -> None:
     """Linux 4.18 added discards to /proc/diskstats, and 5.5 flushes behind them."""
     before = b"== /proc/diskstats\n 8 0 sda 0 0 0 0 0 0 0 0 0 0 0 1 2 3 4 5 6\n"
     after = b"== /proc/diskstats\n 8 0 sda 0 0 0 0 0 0 0 0 0 0 0 11 22 33 44 55 66\n"
-    counted = read_window(before, after, "solo").disks["sda"]
+    counted = read_window(before, after, "solo")[0]["sda"]
     names = ("discards", "discards.merged", "discards.sectors", "discards.ms", "flushes", "flushes.ms", "requests")
     assert [counted[name] for name in names] == [10, 20, 30, 40, 50, 60, 0]
     for fields in (11, 15):
         old = b"== /proc/diskstats\n 8 0 sda" + b" 0" * fields
-        counted = read_window(old, old, "solo").disks["sda"]
+        counted = read_window(old, old, "solo")[0]["sda"]
         assert ("discards" in counted, "flushes" in counted) == (fields > 11, False)
 
 
@@ -95,8 +95,8 @@ def test_a_resync_has_a_speed() -> None:
 
     first = at("100.50", "[>....]  resync =  0.0% (1000/976631808) finish=1min speed=9K/sec")
     done = "[>....]  resync =  0.1% (3000/976631808) finish=1min speed=9K/sec"
-    assert read_window(first, later("104.50", done), "x").resync == 2000 * 1024 / 4
-    assert read_window(first, later("104.50", "[9/9] [UUU]"), "x").resync is None
+    assert read_window(first, later("104.50", done), "x")[1] == 2000 * 1024 / 4
+    assert read_window(first, later("104.50", "[9/9] [UUU]"), "x")[1] is None
     with pytest.raises(MeasurementError, match=r"2000 KiB synchronised in 0\.0 s"):
         read_window(first, later("100.50", done), "x")
     with pytest.raises(MeasurementError, match="-2000 KiB synchronised"):
