@@ -58,11 +58,10 @@ _NEWER = " -fw_cfg "
 
 
 class Altered(CannotJudge):
-    """A file of a run is missing, or is not the one that was written. The message names it and the mismatch."""
+    """A ``file`` of a run is missing, or is not the one that was written."""
 
-
-def altered(run: RunFolder, file: str, what: str) -> Altered:
-    return Altered(f"{run.path.name}: {file}: {what}", remedy="restore the file, or run the scenario again")
+    def __init__(self, run: RunFolder, file: str, what: str) -> None:
+        super().__init__(f"{run.path.name}: {file}: {what}", remedy="restore the file, or run the scenario again")
 
 
 def check_plan(run: RunFolder) -> None:
@@ -70,29 +69,29 @@ def check_plan(run: RunFolder) -> None:
     plain = read_json(run.path / PLAN)
     checksums = plain.get(CHECKSUMS)
     if checksums is None and plain["schema"] >= _CHECKSUMS_SINCE:
-        raise altered(run, PLAN, "has no checksums")
+        raise Altered(run, PLAN, "has no checksums")
     if checksums is not None:
         digests = {PLAN: digest_of_plan(plain), RESOLVED: digest_bytes((run.path / RESOLVED).read_bytes())}
         for file, digest in digests.items():
             if digest != checksums.get(file):
-                raise altered(run, file, f"checksum is {digest[:12]}, {PLAN} names {str(checksums.get(file))[:12]}")
+                raise Altered(run, file, f"checksum is {digest[:12]}, {PLAN} names {str(checksums.get(file))[:12]}")
     digest = identity(run.scenario)
     if digest != run.facts.scenario_digest:
-        raise altered(
+        raise Altered(
             run, RESOLVED, f"digest of the scenario is {digest[:12]}, {PLAN} names {run.facts.scenario_digest[:12]}"
         )
     cells = {(cell.arm, cell.seed) for cell in run.facts.cells}
     for arm, seed in sorted(cells ^ {*product(run.facts.arms, run.facts.seeds)}):
-        raise altered(run, PLAN, f"its cells are not its arms by its seeds: arm {arm}, seed {seed}")
+        raise Altered(run, PLAN, f"its cells are not its arms by its seeds: arm {arm}, seed {seed}")
     asked = dict(pairwise(run.facts.command)).get("--seeds", str(run.scenario.seeds))
     if run.facts.command[:2] == _RUN and run.facts.rule is None and str(len(run.facts.seeds)) != asked:
-        raise altered(run, PLAN, f"its seeds are {len(run.facts.seeds)}, its command and scenario ask for {asked}")
+        raise Altered(run, PLAN, f"its seeds are {len(run.facts.seeds)}, its command and scenario ask for {asked}")
     for what in _other_than_the_file(run):
-        raise altered(run, SOURCE, what)
+        raise Altered(run, SOURCE, what)
     planned = {cell.boot for cell in run.facts.cells}
     for record in sorted((run.path / "boots").glob(f"[0-9]*/{BOOT}")):
         if record.parent.name not in planned:
-            raise altered(run, PLAN, f"names no cell for boots/{record.parent.name}")
+            raise Altered(run, PLAN, f"names no cell for boots/{record.parent.name}")
 
 
 def _other_than_the_file(run: RunFolder) -> Iterator[str]:
@@ -117,12 +116,12 @@ def boot_of(run: RunFolder, cell: PlannedCell) -> BootRecord | None:
     where = f"boots/{cell.boot}"
     if not (folder / BOOT).exists():
         if run.facts.rule is None and run.stored_verdict() is not None:
-            raise altered(run, f"{where}/{BOOT}", "is missing, and the run has a verdict")
+            raise Altered(run, f"{where}/{BOOT}", "is missing, and the run has a verdict")
         return None
     try:
         record = read_boot(folder)
     except Damaged as damage:
-        raise altered(run, f"{where}/{damage.file}", damage.what) from damage
+        raise Altered(run, f"{where}/{damage.file}", damage.what) from damage
     wanted = {
         "scenario": run.facts.scenario_digest,
         "kernel": run.facts.kernel.digest,
@@ -132,16 +131,16 @@ def boot_of(run: RunFolder, cell: PlannedCell) -> BootRecord | None:
     for key, value in wanted.items():
         stored = record.fingerprint.get(key, "nothing")
         if stored != value:
-            raise altered(run, f"{where}/{BOOT}", f"fingerprint has {key} {stored[:64]}, the cell has {value[:64]}")
+            raise Altered(run, f"{where}/{BOOT}", f"fingerprint has {key} {stored[:64]}, the cell has {value[:64]}")
     if run.facts.schema < _CHECKSUMS_SINCE and _NEWER in record.fingerprint.get("argv", ""):
-        raise altered(run, PLAN, f"is of schema {run.facts.schema}, without checksums; {where} is of a later version")
+        raise Altered(run, PLAN, f"is of schema {run.facts.schema}, without checksums; {where} is of a later version")
     for file, what in _unlike_the_guest(run.facts.kernel, record):
-        raise altered(run, file, f"{what} ({where})")
+        raise Altered(run, file, f"{what} ({where})")
     for file, actual, named in _digests(record):
         if actual != named:
-            raise altered(run, f"{where}/{file}", f"the results have {actual[:12]}, the file names {named[:12]}")
+            raise Altered(run, f"{where}/{file}", f"the results have {actual[:12]}, the file names {named[:12]}")
     for file, what in channel_faults(record):
-        raise altered(run, f"{where}/{file}", what)
+        raise Altered(run, f"{where}/{file}", what)
     return record
 
 
@@ -310,7 +309,7 @@ def results_of(run: RunFolder) -> list[CellResult]:
         job = record.fingerprint.get("job") if record else None
         if job and seeds.setdefault((cell.arm, job), cell.seed) != cell.seed:
             boots = f"seeds {seeds[cell.arm, job]} and {cell.seed} of arm {cell.arm}"
-            raise altered(run, f"boots/{cell.boot}/{BOOT}", f"{boots} booted one job, which names its seed")
+            raise Altered(run, f"boots/{cell.boot}/{BOOT}", f"{boots} booted one job, which names its seed")
         repetitions.setdefault((cell.arm, cell.seed), []).append(result_of(run, cell, record))
     return [common_result(results) for results in repetitions.values()]
 
@@ -379,5 +378,5 @@ def result_of(run: RunFolder, cell: PlannedCell, record: BootRecord | None) -> C
         return result
     judged = (run.stored_verdict() or {}).get("cells", ())
     if (cell.arm, cell.seed, Status.PASS) in {(each["arm"], each["seed"], each["status"]) for each in judged}:
-        raise altered(run, *next(iter(wrong)).split(": ", 1))
+        raise Altered(run, *next(iter(wrong)).split(": ", 1))
     return replace(result, status=worst(wrong.values()), reasons=tuple(wrong), figures={})
