@@ -182,18 +182,12 @@ def in_another_layout(scenario: Scenario) -> Scenario:
     for name, arm in scenario.arms.items():
         words = (*arm.topology.kernel_words, LAYOUT_WORD)
         arms[name] = replace(arm, topology=replace(arm.topology, kernel_words=words))
-    made = replace(scenario, name=f"{scenario.name}.word", arms=arms, selftest=None)
-    return replace(made, digest=identity(made))
+    return variant(scenario, "word", arms=arms)
 
 
-def variant(
-    scenario: Scenario, word: str, arms: Mapping[str, Arm], loads: Mapping[str, Load] | None = None
-) -> Scenario:
-    """``scenario`` as ``NAME.word`` with other arms (and loads). Ratios to reproduce are kept, claims are not."""
-    loads = scenario.loads if loads is None else loads
-    made = replace(
-        scenario, name=f"{scenario.name}.{word}", arms=arms, loads=loads, claims=(), controls=(), selftest=None
-    )
+def variant(scenario: Scenario, word: str, **others: Any) -> Scenario:
+    """``scenario`` as ``NAME.word`` with other fields."""
+    made = replace(scenario, name=f"{scenario.name}.{word}", selftest=None, **others)
     return replace(made, digest=identity(made))
 
 

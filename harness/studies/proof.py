@@ -65,7 +65,7 @@ def _throughput(
     remeasure: Remeasure, scenario: Scenario, arms: Mapping[str, Arm], load: Load
 ) -> dict[str, float | str]:
     """Bytes per second of all roles together by arm, or the reason why there is no figure."""
-    results = remeasure(variant(scenario, "proof", arms, {load.name: load}))
+    results = remeasure(variant(scenario, "proof", arms=arms, loads={load.name: load}, claims=(), controls=()))
     return {name: _of_arm([result for result in results if result.arm == name], load) for name in arms}
 
 

@@ -170,7 +170,7 @@ def multiply(scenario: Scenario, parameter: str, factor: float) -> Scenario:
                     remedy="mark the parameter as chosen, or widen a limit",
                 )
             arms[name] = replace(arm, topology=topology)
-    return variant(scenario, Topic.SENSITIVITY, arms)
+    return variant(scenario, Topic.SENSITIVITY, arms=arms, claims=(), controls=())
 
 
 def unproven(scenario: Scenario) -> Iterator[Refused]:
