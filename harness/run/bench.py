@@ -130,13 +130,14 @@ class Turns:
 class Boots:
     """Makes the boots of one run. One thread starts a machine and follows it until it has ended.
 
-    ``made`` counts the boots started so far.
+    ``waiting`` have no record yet. ``made`` counts the boots started so far.
     """
 
     lab: Lab
     scenario: Scenario
     folder: RunFolder
     jobs: Jobs
+    waiting: Sequence[PlannedCell]
     listener: Listener
     turns: Turns
     abort: threading.Event = field(default_factory=threading.Event)
@@ -222,27 +223,23 @@ def adopt(store: Store, run: RunFolder, cell: PlannedCell, job: PreparedJob) -> 
     return False
 
 
-Side = tuple[Boots, Sequence[PlannedCell]]
-"""One of two kernels that are measured together, and its boots that are waiting."""
-
-
-def _until_decided(sides: Sequence[Side]) -> Verdict:
-    """Make rounds of all arms, of both sides in turn, until the stopping rule of the first side is met."""
-    for side, cells in sides:
-        for cell in cells:
+def _until_decided(sides: Sequence[Boots]) -> Verdict:
+    """Make rounds of all arms, of both kernels in turn, until the stopping rule of the first one is met."""
+    for side in sides:
+        for cell in side.waiting:
             # A boot that the host invalidated left a record; without removing it, judging would count it.
             if side.folder.boot_folder(cell).exists():
                 side.folder.fresh_boot_folder(cell)
-    boots, _ = sides[0]
+    boots = sides[0]
     verdict = judge_run(boots.folder)
-    for seed in sorted({cell.seed for _, cells in sides for cell in cells}):
+    for seed in sorted({cell.seed for side in sides for cell in side.waiting}):
         if not unmade(verdict):
             break
         # Boots of another run on this host would be noise in this round.
         with boots.lab.cache.workspace("turn", "wall"):
             # There and back, as the arms: a drift of the host affects both kernels alike.
-            for side, cells in sides if seed % 2 else reversed(sides):
-                side.make([cell for cell in cells if cell.seed == seed])
+            for side in sides if seed % 2 else reversed(sides):
+                side.make([cell for cell in side.waiting if cell.seed == seed])
         verdict = judge_run(boots.folder)
     return verdict
 
@@ -336,22 +333,22 @@ class Bench:
             _check_memory(each, turns.lanes.memory)
         self.store.check()
         with self._folders(plan, base) as folders, self.watch() as listener:
-            sides = list[Side]()
+            sides = list[Boots]()
             for each, folder in zip(plans, folders, strict=True):
                 waiting = self._waiting(each, folder, adopting=adopting)
-                made = sum(len(cells) for _, cells in sides)
-                sides.append((Boots(self.lab, scenario, folder, each.jobs, listener, turns, made=made), waiting))
-            boots, first = sides[0]
-            left, at_once = sum(len(cells) for _, cells in sides), boots.at_once(first)
+                made = sum(len(side.waiting) for side in sides)
+                sides.append(Boots(self.lab, scenario, folder, each.jobs, waiting, listener, turns, made=made))
+            boots, left = sides[0], sum(len(side.waiting) for side in sides)
+            at_once = boots.at_once(boots.waiting)
             listener(RunStarted(scenario.name, plan.request.kernel.release, left, at_once, arm_seconds(scenario)))
-            verdict = _until_decided(sides) if plan.timing.by_rule else boots.make(first)
+            verdict = _until_decided(sides) if plan.timing.by_rule else boots.make(boots.waiting)
             invalidated = (cell.outcome and cell.outcome.invalidated_by_host for cell in verdict.all_cells)
             elapsed, unfinished = time.monotonic() - started, plan.timing.by_rule and any(invalidated)
             runs = []
-            for folder, (_, cells) in zip(folders, sides, strict=True):
-                own = verdict if folder is folders[0] else judge_run(folder)
-                resumed = sum(not cell.skip for cell in folder.facts.cells) - len(cells)
-                runs.append(Run(folder, own, elapsed, resumed, unfinished))
+            for side in sides:
+                own = verdict if side is boots else judge_run(side.folder)
+                resumed = sum(not cell.skip for cell in side.folder.facts.cells) - len(side.waiting)
+                runs.append(Run(side.folder, own, elapsed, resumed, unfinished))
             for run in reversed(runs if not unfinished else ()):
                 run.folder.finish(run.verdict, elapsed=elapsed)
         return runs
