@@ -30,13 +30,13 @@ from lab.guest.steps.device import (
 )
 from lab.guest.steps.load import Pause
 from lab.guest.steps.setting import Confirm, Tune
-from lab.realise.stacks import linear
 from lab.topology.model import Disk, Driver, Hba, Lun, Stack, StackKind, Topology
 
 CONFIGFS = "/sys/kernel/config"
 SCSI_DEBUG = "/sys/bus/pseudo/drivers/scsi_debug"
 _MIB = 1 << 20
 _MB = 10**6
+_SECTOR = 512
 _SCSI_DEBUG_ID = 7
 """Target that is the host itself (this_id), so there is no disk of that number."""
 _TAGS = 1024
@@ -168,6 +168,14 @@ def _tcm_loop(topology: Topology) -> Iterator[Step]:
     yield from _loop_luns(topology, "iblock_0")
 
 
+def linear(parts: Iterable[tuple[str, int, int]]) -> Iterator[str]:
+    """A table with parts of devices one after another, each with its node, offset and size in bytes."""
+    start = 0
+    for node, offset, size in parts:
+        yield f"{start} {size // _SECTOR} linear {node} {offset // _SECTOR}"
+        start += size // _SECTOR
+
+
 def _loop_modules(topology: Topology) -> Iterator[Step]:
     yield Module("sd_mod")
     yield Module("tcm_loop", _loop_parameters(topology))
@@ -209,7 +217,6 @@ def _loop_parameters(topology: Topology) -> str:
 
 
 _USER_CORE = "user_0"
-_BLOCK = 512
 _DISK_NAA = 0x5001405100000000
 """NAA of the first disk; the others follow."""
 
@@ -219,7 +226,7 @@ def _tcmu(topology: Topology) -> Iterator[Step]:
     yield from _loop_modules(topology)
     yield MakeFolder(f"{_LIO}/core/{_USER_CORE}")
     for lun in topology.luns.values():
-        size = f"dev_size={topology.lun_size(lun.name)},hw_block_size={_BLOCK}"
+        size = f"dev_size={topology.lun_size(lun.name)},hw_block_size={_SECTOR}"
         # No daemon listens on netlink: the kernel must not wait for a reply.
         control = f"dev_config=lab/{lun.name},{size},nl_reply_supported=-1"
         yield from configured(f"{_LIO}/core/{_USER_CORE}/{lun.name}", {"control": control, "enable": 1})

@@ -10,7 +10,6 @@ from pathlib import PurePosixPath
 from lab.guest.steps import Step
 from lab.guest.steps.device import Find, Module, sysfs
 from lab.guest.steps.setting import Interrupts, Locate, Members, Read, RouteInterrupts, Tune
-from lab.realise import stacks
 from lab.realise.drivers import queue_limits
 from lab.realise.hardware import RootPortPlace, multipath, nodes, nqn, nvme_serial, places, slot_of, target, wwn
 from lab.topology.model import SCSI, Driver, Hba, Lun, Stack, StackKind, Topology
@@ -26,7 +25,7 @@ _FAMILIES: Mapping[Driver, tuple[tuple[str, ...], str, str]] = {
 
 
 def steps(topology: Topology) -> Iterator[Step]:
-    """Steps that name every LUN, create every stack, and record the inventory."""
+    """Steps that name every LUN."""
     yield from _modules(topology)
     where = places(topology)
     for lun in topology.luns.values():
@@ -42,8 +41,6 @@ def steps(topology: Topology) -> Iterator[Step]:
         if hba.interrupts is not None:
             yield RouteInterrupts(f"hba.interrupts[{hba.name}]", where[hba.name].folder, hba.interrupts)
     yield from _heads(topology)
-    yield from stacks.steps(topology)
-    yield from _inventory(topology, where)
 
 
 def scsi_host(topology: Topology, hba: str) -> str:
@@ -74,7 +71,9 @@ def _heads(topology: Topology) -> Iterator[Step]:
             yield Tune(f"stack.iopolicy[{stack.name}]", policy, stack.iopolicy)
 
 
-def _inventory(topology: Topology, where: Mapping[str, RootPortPlace]) -> Iterator[Step]:
+def records(topology: Topology) -> Iterator[Step]:
+    """Steps that record the inventory, once every stack is there."""
+    where = places(topology)
     for hba in topology.hbas.values():
         yield from _read_controller(topology, hba, where[hba.name])
     for lun in topology.luns.values():

@@ -26,7 +26,7 @@ from harness.report.terminal.bottleneck import bottleneck_rows, proof_sentence, 
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Arm, Load, Role
 from lab.guest.steps.device import TableStep
-from lab.realise import stacks
+from lab.realise.recipe import devices
 from lab.topology.model import Driver, Hba, Topology
 from tests.unit.bottleneck_samples import USES, disks, each, held, named, scenario, use
 
@@ -424,7 +424,7 @@ def test_the_adaptive_selector_weighs_paths_by_their_links() -> None:
     found = raised("selector", "round-robin.stream")
     better = topology(found["stack.m0.selector"])
     assert {stack.selector for stack in better.stacks.values()} == {"service-time"}
-    tables = [step for step in stacks.steps(better) if isinstance(step, TableStep)]
+    tables = [step for step in devices(better) if isinstance(step, TableStep)]
     assert tables[0].rows[0].endswith("service-time 0 2 2 /lab/f0 1 100 /lab/s0 1 33")
     assert "link.slow" not in found
     assert "link.fast" in found

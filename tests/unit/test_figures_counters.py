@@ -16,7 +16,7 @@ from harness.judge.cells import result_of_boot
 from harness.scenario.model import Arm, Role, Status
 from harness.scenario.registry import FIGURES, GUEST, IDLE, PER_IO, BootFile, figure_of
 from lab.guest.steps.setting import Try
-from lab.realise.stacks import steps
+from lab.realise.recipe import devices
 from lab.topology.model import Stack, StackKind
 from lab.topology.parameters import apply_try
 from tests.unit.analysis_samples import SOLO, TOGETHER, load, null_topology, role
@@ -368,7 +368,7 @@ def test_a_count_under_try_is_measured_with_what_the_kernel_made_of_it(tmp_path:
         assert (cell.status, told) == (Status.PASS, {"accepted": accepted, "effective": effective})
     with pytest.raises(MeasurementError, match="round-robin has no repeat count"):
         tried_counts({"mp.table": b"0 8 multipath 0 0 1 1 historical-service-time 0 1 0 8:0"}, rig)
-    assert not any("repeat_count" in str(step) for step in steps(rig) if isinstance(step, Try))
+    assert not any("repeat_count" in str(step) for step in devices(rig) if isinstance(step, Try))
 
 
 def test_each_member_of_a_stack_has_counters_of_its_own() -> None:

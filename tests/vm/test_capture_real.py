@@ -19,7 +19,7 @@ from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.guest.steps.device import TableStep
 from lab.kernels.resolve import resolve
-from lab.realise.inventory import steps
+from lab.realise.recipe import devices
 from lab.topology.emulated import emulated
 from lab.topology.load import load_topology
 from lab.topology.model import Stack, StackKind, Topology
@@ -33,7 +33,7 @@ def _command(topology: Topology) -> Iterator[str]:
     for lun, name in ((lun, lun.name) for lun in topology.luns.values()):
         depth = topology.hbas[lun.hba].cmd_per_lun
         yield f"[ ! -e /run/lab/{name}.sys/device/queue_depth ] || echo {depth} >/run/lab/{name}.sys/device/queue_depth"
-    yield from _mapped([step for step in steps(topology) if isinstance(step, TableStep)])
+    yield from _mapped([step for step in devices(topology) if isinstance(step, TableStep)])
     for stack in topology.stacks.values():
         if stack.kind is StackKind.MD:
             yield from _array(topology, stack)
@@ -81,7 +81,7 @@ def test_a_guest_is_captured_as_the_machine_that_it_imitates(
     except BlklabError as error:
         pytest.skip(f"{KERNEL} cannot be had here: {error.message}")
     topology = emulated(load_topology(name, near=Path()))
-    if any(isinstance(step, TableStep) for step in steps(topology)) and not os.access("/usr/sbin/dmsetup", os.X_OK):
+    if any(isinstance(step, TableStep) for step in devices(topology)) and not os.access("/usr/sbin/dmsetup", os.X_OK):
         pytest.skip("dm devices need dmsetup of the host")
     capfdbinary.readouterr()
     command = "\n".join(_command(topology))
