@@ -13,7 +13,7 @@ session    prepare and run a boot; observers: plugins that count in it; symbols:
 shell      a guest to log in to
 doctor     what this host offers and lacks
 guest      payload and steps only
-qemu       probe and kvm only: what this host's QEMU is and can do
+qemu       probe only: what this host's QEMU is and can do
 realise    recipe, capability, hardware and inventory only: what a topology requires and what it shows
 
 Everything else is internal: packages, observe, and the rest of guest, qemu and realise. A contract of import-linter

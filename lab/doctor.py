@@ -17,8 +17,7 @@ from lab.packages import lock, sources
 from lab.packages.store import read_pin
 from lab.packages.tools import HOST_TOOLS, is_cached
 from lab.qemu.argv import VirtualClock, WallClock
-from lab.qemu.kvm import Kvm, KvmState, prove_kvm
-from lab.qemu.probe import Qemu, find_qemu, qemu_is_own
+from lab.qemu.probe import Kvm, KvmState, Qemu, find_qemu, prove_kvm, qemu_is_own
 from lab.topology.load import catalogue
 from lab.topology.model import Topology
 

@@ -32,9 +32,8 @@ from lab.packages import lock, tools
 from lab.packages.store import read_pin
 from lab.qemu import snapshot
 from lab.qemu.argv import Clock, MachineSpec, VirtualClock, command_line, fingerprint_argv
-from lab.qemu.kvm import Kvm, accelerator, doubt_of
 from lab.qemu.machine import Ending, Limits, run
-from lab.qemu.probe import Qemu, find_qemu, qemu_is_own
+from lab.qemu.probe import Kvm, Qemu, accelerator, doubt_of, find_qemu, qemu_is_own
 from lab.realise import recipe
 from lab.realise.capability import has_word, missing
 from lab.realise.hardware import Hardware, hardware, lacking, memory_words

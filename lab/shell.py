@@ -63,7 +63,7 @@ class ShellSpec:
 def shell_argv(spec: ShellSpec) -> tuple[str, ...]:
     """The command line of ``spec``; QEMU's options come last, so that they override virtme-ng's."""
     kernel = ("--kimg", str(spec.image), "--mods=auto", "--busybox", str(spec.busybox))
-    # virtme-ng uses KVM if its device exists, which proves nothing (lab.qemu.kvm).
+    # virtme-ng uses KVM if its device exists, which proves nothing (lab.qemu.probe).
     kvm = () if spec.clock.accelerator == "kvm" else ("--disable-kvm",)
     host = ("--qemu-bin", str(spec.qemu), "--force-9p", "--disable-microvm", *kvm)
     size = ("--memory", f"{spec.memory}M", "--cpus", str(spec.hardware.cpus))

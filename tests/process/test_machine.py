@@ -12,9 +12,8 @@ from lab.base.errors import LabBroken
 from lab.base.record import Outcome
 from lab.observe import Observer
 from lab.qemu import snapshot
-from lab.qemu.kvm import Kvm, KvmState, prove_kvm
 from lab.qemu.machine import Channel, Limits, Machine, Note, Reason, run
-from lab.qemu.probe import Qemu
+from lab.qemu.probe import Kvm, KvmState, Qemu, prove_kvm
 from tests.process.conftest import FakeQemu, Recorder
 
 SHORT = Limits(ready_seconds=0.5, total_seconds=1.5, stop_seconds=0.3)

@@ -23,7 +23,7 @@ from lab.doctor import (
     show,
 )
 from lab.packages import sources, tools
-from lab.qemu.kvm import Kvm, KvmState
+from lab.qemu.probe import Kvm, KvmState
 from tests.unit.analysis_samples import null_topology
 
 GIB = 1 << 30

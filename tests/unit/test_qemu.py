@@ -12,11 +12,20 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_MISUSE, LabBroken, Misuse
-from lab.qemu import kvm as module
 from lab.qemu import probe
 from lab.qemu.argv import MachineSpec, VirtualClock, WallClock, command_line, fingerprint_argv, machine_argv
-from lab.qemu.kvm import Kvm, KvmState, accelerator, doubt_of, prove_kvm
-from lab.qemu.probe import Qemu, _kept_answers, find_qemu, parse_devices, parse_version
+from lab.qemu.probe import (
+    Kvm,
+    KvmState,
+    Qemu,
+    _kept_answers,
+    accelerator,
+    doubt_of,
+    find_qemu,
+    parse_devices,
+    parse_version,
+    prove_kvm,
+)
 from lab.realise.hardware import memory_words
 
 DEVICES = """\
@@ -308,7 +317,7 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
             return Kvm(KvmState.WORKS, f"{image} booted until it wanted a root", "host")
         return Kvm(KvmState.HANGS, f"{image} did not boot")
 
-    monkeypatch.setattr(module, "prove_kvm", prove)
+    monkeypatch.setattr(probe, "prove_kvm", prove)
     return asked
 
 
@@ -349,6 +358,6 @@ def test_a_host_that_booted_again_is_asked_again(
     cache = Cache(tmp_path / "cache")
     for number in (1, 2):
         (tmp_path / "boot").write_text(f"{number}\n")
-        monkeypatch.setattr(module, "_BOOT", tmp_path / "boot")
+        monkeypatch.setattr(probe, "_BOOT", tmp_path / "boot")
         accelerator(cache, QEMU, IMAGE, "k" * 64)
     assert len(proofs) == 2
