@@ -168,7 +168,7 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
     steps += job.before
     for number, load in enumerate(job.loads):
         steps += load.prepare
-        if topology.filesystems:
+        if any(map(topology.is_filesystem, topology.stacks)):
             steps.append(LayFiles(load.name, load.fio))
         steps += load.warm
         # The scan of a LUN is I/O too, so the first load also has a rest before it.

@@ -10,8 +10,8 @@ from harness.limits.cost import HOST, costs, cpu_seconds
 from harness.limits.limits import allowed
 from harness.scenario.model import Arm, Load, Role, Scenario
 from lab.base.units import show_time
-from lab.topology.limits import crossings
 from lab.topology.model import Topology
+from lab.topology.parameters import crossings
 
 _LITTLE = 12.0
 """Host seconds of a boot for a load, on an idle host, that are worth a window as long as the job's."""

@@ -16,8 +16,8 @@ from harness.scenario.model import Load, Role
 from lab.base.errors import Misuse
 from lab.base.units import show_rate, show_size, show_time
 from lab.topology.graph import BOX, DISK, HBA, LINK, Access, Route, RouteStep, parts, routes
-from lab.topology.limits import crossings
 from lab.topology.model import Disk, Hba, Stack, StackKind, Topology
+from lab.topology.parameters import crossings
 from lab.topology.ranges import in_ranges, ranged
 
 _DIGITS = 4

@@ -8,6 +8,7 @@ pass the group of the disk first, then those of the links on its path. QEMU serv
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -60,6 +61,7 @@ def wanted_devices(topology: Topology) -> tuple[str, ...]:
     return tuple(dict.fromkeys(json.loads(value)["driver"] for word, value in pairs if word == "-device"))
 
 
+_PCIE = re.compile(r"PCIe ([0-9]+)\.0 x([0-9]+)")
 _SPEEDS = {1: "2_5", 2: "5", 3: "8", 4: "16"}
 _LAST_SLOT = 0x1E
 _MIB = 1 << 20
@@ -92,7 +94,8 @@ def _port_words(topology: Topology) -> Iterator[str]:
 
 def slot_of(topology: Topology, hba: Hba) -> tuple[int, int] | None:
     """Generation and lanes of the slot of an HBA, None if its links do not name them."""
-    return next((slot for name in hba.links if (slot := topology.links[name].pcie)), None)
+    slots = (match for name in hba.links if (match := _PCIE.fullmatch(topology.links[name].what)))
+    return next(((int(match[1]), int(match[2])) for match in slots), None)
 
 
 def _option(name: str, **properties: object) -> tuple[str, str]:

@@ -6,7 +6,6 @@ Limits of drivers were read back from Linux 5.10, 6.1, 6.12 and 7.2 on QEMU 7.2.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lab.base.errors import Misuse
 from lab.base.units import show_rate, show_size
@@ -115,37 +114,6 @@ def differences(topology: Topology, on_qemu: Topology) -> tuple[str, ...]:
     return (*told, f"disks and links are throttles, without {', '.join(lost)}") if lost else tuple(told)
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """What a device cannot model; ``kind`` is disk, hba, lun or stack."""
-
-    kind: str
-    name: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.name}: {self.reason}"
-
-
-def refused(topology: Topology) -> Iterator[Refusal]:
-    """What QEMU controllers cannot model."""
-    return walked(topology, lambda disk, _: _disk_reasons(disk), _hba_reasons, _lun_reasons)
-
-
-def walked(
-    topology: Topology,
-    of_disk: Callable[[Disk, Topology], Iterator[str]],
-    of_hba: Callable[[Hba, Topology], Iterator[str]],
-    of_lun: Callable[[Lun, Topology], Iterator[str]],
-) -> Iterator[Refusal]:
-    """The refusals of every part."""
-    kinds: tuple[tuple[str, Mapping[str, Any], Callable[[Any, Topology], Iterator[str]]], ...]
-    kinds = (("disk", topology.disks, of_disk), ("hba", topology.hbas, of_hba), ("lun", topology.luns, of_lun))
-    for kind, parts, reasons in kinds:
-        for name, part in parts.items():
-            yield from (Refusal(kind, name, reason) for reason in reasons(part, topology))
-
-
 def _parts(hba: Hba, luns: Sequence[Lun]) -> Iterator[Sequence[Lun]]:
     """The LUNs of each controller needed for an HBA; each LUN of NVMe over fabrics is a controller."""
     size = 1 if hba.driver is Driver.NVMET_TCP else CONTROLLERS[_player(hba)].disks
@@ -186,7 +154,7 @@ def _lost_keys(disk: Disk) -> list[str]:
     return [key for key, is_set in unknown.items() if is_set and key != "look_ahead"]
 
 
-def _disk_reasons(disk: Disk) -> Iterator[str]:
+def _disk_reasons(disk: Disk, _: Topology) -> Iterator[str]:
     if disk.rate is not None and (reason := unresolved(disk.rate)):
         yield reason
     yield from (f"a throttled QEMU disk has no {key}" for key in _lost_keys(disk))
@@ -264,3 +232,8 @@ def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
         yield f"disk {lun.disks[0]} is on LUN {first.name} already: its paths must be all SCSI or all NVMe"
     elif topology.hbas[lun.hba].driver is Driver.NVME and not _is_path(topology, lun.name):
         yield f"disk {lun.disks[0]} is on LUN {first.name} already: paths of a namespace need a stack of kind nvme"
+
+
+Reasons = tuple[Callable[..., Iterator[str]], ...]
+"""What is refused of a disk, of an HBA and of a LUN, each with its topology."""
+REASONS: Reasons = (_disk_reasons, _hba_reasons, _lun_reasons)

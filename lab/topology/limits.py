@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 
 from lab.base.units import show_rate, show_size, show_time
 from lab.topology import emulated
-from lab.topology.emulated import MAX_SECTORS, Refusal, too_large
+from lab.topology.emulated import MAX_SECTORS, too_large
 from lab.topology.fields import ZONE_FIELDS
-from lab.topology.model import KEEPING, SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology
+from lab.topology.model import KEEPING, PARITY, SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology, superblocks
 from lab.topology.ranges import in_ranges
-from lab.topology.superblock import array_reasons, superblocks
 
 TICKS_PER_SECOND = 50
 TICK_BYTES_PER_MB = (1 << 20) // TICKS_PER_SECOND
@@ -123,13 +122,27 @@ def handler_memory(luns: int) -> int:
     return _GUEST_MEMORY + luns * _RING_MEMORY
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """What a device cannot model; ``kind`` is disk, hba, lun or stack."""
+
+    kind: str
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}: {self.reason}"
+
+
 def refusals(topology: Topology, *, any_clock: bool = False) -> Iterator[Refusal]:
     """Everything in a topology that its devices cannot do. All references in it must be valid.
 
     ``any_clock``: without what a clock with other devices allows (``emulated.emulated``: NVMe, two CPUs).
     """
-    inside = emulated.walked(topology, _disk_reasons, _hba_reasons, _lun_reasons)
-    yield from emulated.refused(topology) if topology.emulated else inside
+    kinds = (("disk", topology.disks), ("hba", topology.hbas), ("lun", topology.luns))
+    for (kind, parts), reasons in zip(kinds, emulated.REASONS if topology.emulated else _REASONS, strict=True):
+        for name, part in parts.items():
+            yield from (Refusal(kind, name, reason) for reason in reasons(part, topology))
     if not (topology.emulated or any_clock):
         yield from _cpu_reasons(topology)
     for hba in topology.hbas.values():
@@ -235,6 +248,8 @@ OF_ELEVATORS = ("iosched/", "async_depth")
 """Beginnings of attributes that a queue has or takes with an elevator alone; async_depth is one of the queue in 7.2."""
 _OF_DRIVERS = ("queue/io_timeout",)
 """Those that only a driver with a timeout has: neither dm-rq nor loop."""
+_OF_PARITY = tuple(f"md/{key}" for key in ("stripe_cache_size", "preread_bypass_threshold", "group_thread_cnt"))
+"""raid5_attrs of drivers/md/raid5.c. What else there is belongs to md_redundancy_group of drivers/md/md.c."""
 _LEAST_SIZES = {"xfs": 300 << 20, "btrfs": 109 << 20}
 """What the guest's mkfs.xfs (6.13) and mkfs.btrfs (6.14, metadata stored twice) refuse to go below."""
 
@@ -260,7 +275,7 @@ def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
     yield from _file_reasons(stack, topology)
     if stack.kind is StackKind.MD and topology.driver(stack.name) is Driver.SCSI_DEBUG:
         yield "kind md needs disks that keep its superblocks, and those of scsi_debug keep nothing"
-    yield from array_reasons(stack.level, stack.bitmap, stack.chunk, stack.settings)
+    yield from _array_reasons(stack)
     largest = stack.settings.get(f"queue/{MAX_SECTORS}", "0")
     if said := too_large(largest, [topology.driver(stack.name)]):
         yield said
@@ -271,6 +286,19 @@ def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
         own = (key for key in stack.settings if key.removeprefix("queue/").startswith(OF_ELEVATORS))
         yield from (f"{key.replace('/', '.')} needs an elevator: write queue.scheduler" for key in own)
     yield from _size_reasons(stack, topology)
+
+
+def _array_reasons(stack: Stack) -> Iterator[str]:
+    """What an array lacks of its bitmap and of its settings, attributes such as md/stripe_cache_size."""
+    largest = int(stack.settings.get(f"queue/{MAX_SECTORS}", "0"))
+    if stack.level == "raid0" and largest > stack.chunk >> 10:
+        yield f"queue.{MAX_SECTORS} {largest} exceeds {stack.chunk >> 10}, its chunk, the largest request of raid0"
+    if stack.level == "raid0" and stack.bitmap != "none":
+        yield "raid0 has no bitmap"
+    for key in (key for key in stack.settings if key.startswith("md/")):
+        levels = tuple(PARITY) if key in _OF_PARITY else (*PARITY, "raid1", "raid10")
+        if stack.level not in levels:
+            yield f"{key.replace('/', '.')}: {stack.level} has no such attribute, {in_ranges(levels)} have"
 
 
 def _size_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
@@ -371,80 +399,4 @@ def _nvme_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
         yield "driver nvmet-tcp needs stacks of kind nvme over its LUNs"
 
 
-_MS = 10**6
-_REQUESTS = (4 << 10, 1 << 20)
-
-
-@dataclass(frozen=True)
-class Timer:
-    """``time`` in nanoseconds; ``source`` is where Linux sets it, ``does`` what happens when it expires.
-
-    ``rotates``: the only disks that it concerns, None for all.
-    """
-
-    name: str
-    time: int
-    source: str
-    does: str
-    rotates: bool | None = None
-
-
-_WBT = "block/blk-wbt.c, wbt_default_latency_nsec"
-
-TIMERS = (
-    Timer("slice_idle", 8 * _MS, "block/bfq-iosched.c, bfq_slice_idle", "BFQ no longer waits for the next request"),
-    Timer("wbt", 75 * _MS, _WBT, "writeback is throttled for slow reads of a rotating disk", rotates=True),
-    Timer("wbt", 2 * _MS, _WBT, "writeback is throttled for slow reads of flash", rotates=False),
-    Timer("read_expire", 500 * _MS, "block/mq-deadline.c, read_expire", "mq-deadline takes the oldest read first"),
-    Timer("write_expire", 5000 * _MS, "block/mq-deadline.c, write_expire", "mq-deadline takes the oldest write first"),
-    Timer("timeout", COMMAND_TIMEOUT, "drivers/scsi/sd.h, SD_TIMEOUT", "commands are aborted"),
-)
-
-
-@dataclass(frozen=True)
-class Crossing:
-    """``what`` takes ``hardware`` ns on the machine, less than the timer, but ``lab`` ns in the lab."""
-
-    what: str
-    hardware: float
-    lab: float
-    timer: Timer
-
-
-def crossings(topology: Topology) -> tuple[Crossing, ...]:
-    """Every time that is below a timer on the hardware but not in the lab, by timer."""
-    times = tuple(_times(topology))
-    return tuple(
-        Crossing(what, lab / topology.scale, lab, timer)
-        for timer in TIMERS
-        for what, lab, rotates in times
-        if lab / topology.scale < timer.time <= lab and timer.rotates in (None, rotates)
-    )
-
-
-def _times(topology: Topology) -> Iterator[tuple[str, float, bool | None]]:
-    """What takes time, its nanoseconds in the lab, and whether it is a disk that rotates (None: a link)."""
-    for names, disk, depth in _alike(topology):
-        rotates = bool(disk.seek or disk.rotation)
-        kinds = {"a seek": disk.seek, "a revolution": disk.rotation, "a request": disk.service or 0}
-        yield from ((f"{names}: {what}", time, rotates) for what, time in kinds.items() if time)
-        if driver_of(disk, topology) is not Driver.TCMU:
-            continue
-        for size in _REQUESTS:
-            longest = slowest_service(disk, size)
-            yield f"{names}: a request of {show_size(size)}", longest, rotates
-            if depth > 1:
-                yield f"{names}: {depth} requests of {show_size(size)} queued", depth * longest, rotates
-    for link in topology.links.values():
-        yield f"{link.name}: the cost of a request", link.cost, None
-
-
-def _alike(topology: Topology) -> Iterator[tuple[str, Disk, int]]:
-    """Groups of disks that differ only in name: their names, one of them, and how many requests it may hold."""
-    alike: dict[tuple[object, ...], list[Disk]] = {}
-    for disk in topology.disks.values():
-        depths = [topology.hbas[lun.hba].cmd_per_lun for lun in topology.luns.values() if disk.name in lun.disks]
-        key = (disk.seek, disk.rotation, disk.service, slowest_service(disk, 1 << 30), sum(depths))
-        alike.setdefault(key, []).append(disk)
-    for (*_, depth), disks in alike.items():
-        yield in_ranges(disk.name for disk in disks), disks[0], int(str(depth))
+_REASONS: emulated.Reasons = (_disk_reasons, _hba_reasons, _lun_reasons)

@@ -5,15 +5,11 @@ Sizes are bytes, rates bytes per second, times nanoseconds. All are the lab's va
 with the topology's ``scale`` applied.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lab.base.digest import WORDS
-from lab.topology.superblock import superblocks
-
-_PCIE = re.compile(r"PCIe ([0-9]+)\.0 x([0-9]+)")
 
 
 class Driver(StrEnum):
@@ -94,12 +90,6 @@ class Link:
     rate: int
     cost: int = 0
     what: str = ""
-
-    @property
-    def pcie(self) -> tuple[int, int] | None:
-        """Generation and lanes of a PCI Express link, None for another link."""
-        match = _PCIE.fullmatch(self.what)
-        return (int(match[1]), int(match[2])) if match else None
 
 
 _CAPTURED_MODELS = {
@@ -209,8 +199,6 @@ KEEPING = (StackKind.MD, StackKind.SNAPSHOT, StackKind.CRYPT, StackKind.LOOP, St
 """Stacks whose data, or data about data, is read back by them."""
 OWN_REQUESTS = (StackKind.SNAPSHOT, StackKind.LOOP, StackKind.FILESYSTEM)
 """Stacks that make requests of their own, whose number and size the topology does not tell."""
-
-
 NEAR = "near"
 
 
@@ -357,10 +345,6 @@ class Topology:
         hidden = {lun for stack in self.stacks.values() if stack.kind is StackKind.NVME for lun in stack.over}
         return (*(name for name in (*disks, *whole) if self.region(name).lun not in hidden), *self.stacks)
 
-    @property
-    def filesystems(self) -> tuple[Stack, ...]:
-        return tuple(stack for stack in self.stacks.values() if stack.kind is StackKind.FILESYSTEM)
-
     def is_filesystem(self, name: str) -> bool:
         return name in self.stacks and self.stacks[name].kind is StackKind.FILESYSTEM
 
@@ -438,6 +422,19 @@ class Topology:
 
 
 PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
+
+
+def superblocks(size: int, chunk: int) -> int:
+    """Bytes that an array keeps at the start of a member of ``size`` bytes: superblock, bitmap, room for a reshape.
+
+    validate_geometry1 and choose_bm_space in super1.c of mdadm 4.4, for metadata 1.2; without a chunk it is 0.
+    """
+    room, bitmap = 128 << 20, 4 << 10
+    while room << 10 > size and room > chunk:
+        room //= 2
+    for least, space in ((8 << 30, 32 << 10), (200 << 30, 64 << 10)):
+        bitmap = space if size > least else bitmap
+    return -(-((12 << 10) + bitmap + room) // (1 << 20)) << 20
 
 
 def build_order(topology: Topology) -> Iterator[Stack]:

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Parameters of a topology: settings of an arm that change them, multiples of them, and where they come from.
+"""Parameters of a topology: settings of an arm that change them, multiples of them, where they come from, and scale.
 
 A parameter is named ``kind.name.key``: ``disk.d3.seek``; those of the request queues are ``queue.key``. A link's
-capacity is ``rate``, also if it is written as PCIe lanes or as a SAS port. In the catalogue each has an origin.
+capacity is ``rate``, also if it is written as PCIe lanes or as a SAS port. In the catalogue each has an origin. The
+scale may carry times of the hardware across a timer of the kernel.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from math import ceil, floor
 from typing import Any, TypeVar
 
+from lab.base.units import show_size
 from lab.topology.fields import (
     ATTRIBUTES,
     DISK_PARAMETERS,
@@ -25,7 +27,9 @@ from lab.topology.fields import (
     STACK_SETTINGS,
     VM_SETTINGS,
 )
+from lab.topology.limits import COMMAND_TIMEOUT, driver_of, slowest_service
 from lab.topology.model import Disk, Driver, Hba, Link, Origin, Stack, Topology
+from lab.topology.ranges import in_ranges
 from lab.yaml.fields import NAME, Field, Integer, Row
 from lab.yaml.strict import names, nearest
 
@@ -254,3 +258,82 @@ def _multiple(part: Disk | Link | Hba, key: str, factor: float) -> dict[str, Any
         zones = tuple(replace(zone, rate=max(1, round(zone.rate * factor))) for zone in part.zones)
         return {"rate": times, "zones": zones}
     return {attribute: min(part.can_queue, times) if isinstance(part, Hba) and key == "cmd_per_lun" else times}
+
+
+_MS = 10**6
+_REQUESTS = (4 << 10, 1 << 20)
+
+
+@dataclass(frozen=True)
+class Timer:
+    """``time`` in nanoseconds; ``source`` is where Linux sets it, ``does`` what happens when it expires.
+
+    ``rotates``: the only disks that it concerns, None for all.
+    """
+
+    name: str
+    time: int
+    source: str
+    does: str
+    rotates: bool | None = None
+
+
+_WBT = "block/blk-wbt.c, wbt_default_latency_nsec"
+
+TIMERS = (
+    Timer("slice_idle", 8 * _MS, "block/bfq-iosched.c, bfq_slice_idle", "BFQ no longer waits for the next request"),
+    Timer("wbt", 75 * _MS, _WBT, "writeback is throttled for slow reads of a rotating disk", rotates=True),
+    Timer("wbt", 2 * _MS, _WBT, "writeback is throttled for slow reads of flash", rotates=False),
+    Timer("read_expire", 500 * _MS, "block/mq-deadline.c, read_expire", "mq-deadline takes the oldest read first"),
+    Timer("write_expire", 5000 * _MS, "block/mq-deadline.c, write_expire", "mq-deadline takes the oldest write first"),
+    Timer("timeout", COMMAND_TIMEOUT, "drivers/scsi/sd.h, SD_TIMEOUT", "commands are aborted"),
+)
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """``what`` takes ``hardware`` ns on the machine, less than the timer, but ``lab`` ns in the lab."""
+
+    what: str
+    hardware: float
+    lab: float
+    timer: Timer
+
+
+def crossings(topology: Topology) -> tuple[Crossing, ...]:
+    """Every time that is below a timer on the hardware but not in the lab, by timer."""
+    times = tuple(_times(topology))
+    return tuple(
+        Crossing(what, lab / topology.scale, lab, timer)
+        for timer in TIMERS
+        for what, lab, rotates in times
+        if lab / topology.scale < timer.time <= lab and timer.rotates in (None, rotates)
+    )
+
+
+def _times(topology: Topology) -> Iterator[tuple[str, float, bool | None]]:
+    """What takes time, its nanoseconds in the lab, and whether it is a disk that rotates (None: a link)."""
+    for alike, disk, depth in _alike(topology):
+        rotates = bool(disk.seek or disk.rotation)
+        kinds = {"a seek": disk.seek, "a revolution": disk.rotation, "a request": disk.service or 0}
+        yield from ((f"{alike}: {what}", time, rotates) for what, time in kinds.items() if time)
+        if driver_of(disk, topology) is not Driver.TCMU:
+            continue
+        for size in _REQUESTS:
+            longest = slowest_service(disk, size)
+            yield f"{alike}: a request of {show_size(size)}", longest, rotates
+            if depth > 1:
+                yield f"{alike}: {depth} requests of {show_size(size)} queued", depth * longest, rotates
+    for link in topology.links.values():
+        yield f"{link.name}: the cost of a request", link.cost, None
+
+
+def _alike(topology: Topology) -> Iterator[tuple[str, Disk, int]]:
+    """Groups of disks that differ only in name: their names, one of them, and how many requests it may hold."""
+    alike: dict[tuple[object, ...], list[Disk]] = {}
+    for disk in topology.disks.values():
+        depths = [topology.hbas[lun.hba].cmd_per_lun for lun in topology.luns.values() if disk.name in lun.disks]
+        key = (disk.seek, disk.rotation, disk.service, slowest_service(disk, 1 << 30), sum(depths))
+        alike.setdefault(key, []).append(disk)
+    for (*_, depth), disks in alike.items():
+        yield in_ranges(disk.name for disk in disks), disks[0], int(str(depth))

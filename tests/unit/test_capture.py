@@ -52,7 +52,7 @@ def test_a_megaraid_with_a_mirror_on_partitions(tmp_path: Path) -> None:
     }
     assert list(topology.luns) == ["sda", "sdb", "sdc", "sdd", "sde"]
     assert topology.disks["sda"].seek and topology.disks["sde"].buffer
-    assert topology.links["pcie-host0"].pcie == (3, 8)
+    assert topology.links["pcie-host0"].what == "PCIe 3.0 x8"
     mirror = topology.stacks["md127"]
     assert (mirror.level, mirror.over) == ("raid1", ("sda2", "sdb2"))
     assert (topology.stacks["sda2"].offset, topology.stacks["sda2"].size) == (513 << 20, 1 << 40)
@@ -105,7 +105,7 @@ def test_nvme_with_four_paths(tmp_path: Path) -> None:
     assert stack.iopolicy == "round-robin"
     assert topology.stacks["nvme4n1"].over == ("nvme4c4n1",)
     assert [topology.hbas[f"nvme{number}"].node for number in range(5)] == [0, 0, 1, 1, 1]
-    assert topology.links["pcie-nvme0"].pcie == (4, 4)
+    assert topology.links["pcie-nvme0"].what == "PCIe 4.0 x4"
     assert "nvme0..4: 2 hardware queues, on CPUs 0-3; 4-7" in text
 
 

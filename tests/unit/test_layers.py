@@ -22,9 +22,8 @@ from lab.realise.recipe import devices, queue_settings
 from lab.session import GuestLoad, Job, guest_steps
 from lab.topology.limits import refusals
 from lab.topology.load import load_topology
-from lab.topology.model import Driver, Topology
+from lab.topology.model import Driver, Topology, superblocks
 from lab.topology.parameters import apply_setting
-from lab.topology.superblock import superblocks
 from tests.unit.analysis_samples import bound
 from tests.unit.payload_samples import kernel, lay_out, lay_out_makers
 from tests.unit.test_topology_load import mistakes

@@ -9,9 +9,9 @@ import pytest
 
 from harness.cli import main
 from harness.report.topology import branches, describe_topology
-from lab.topology.limits import crossings
 from lab.topology.load import load_topology
 from lab.topology.model import Topology
+from lab.topology.parameters import crossings
 from lab.topology.ranges import ranged
 
 MIB = 1 << 20
