@@ -27,7 +27,6 @@ from harness.limits.limits import arm_bound, unbounded_by
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Load, Scenario
 from lab.base.errors import InputErrors, Misuse, Problem
-from lab.topology.limits import driver_of
 from lab.topology.load import find_topology, load_topology
 from lab.topology.model import SERIAL, Topology
 from lab.yaml.strict import Node, Problems, names, parse, plain_value, read_bytes, shown_path
@@ -426,7 +425,7 @@ def slower(topology: Topology, by: int) -> Document:
         slowed: dict[str, str | int] = {}
         if disk.service is not None:
             slowed["service"] = exact_time(disk.service // scale * by)
-        if disk.rate is not None and driver_of(disk, topology) not in SERIAL:
+        if disk.rate is not None and topology.driver(disk.name) not in SERIAL:
             # A token bucket has whole MB/s: the time of a large request for every one, however small.
             slowed["service"] = exact_time(by * _LARGE * _SECOND // (disk.rate * scale))
         elif disk.rate is not None:

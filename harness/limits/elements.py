@@ -15,7 +15,7 @@ from harness.limits import queues
 from harness.limits.limits import directions, share_of_reads
 from harness.limits.queues import Element, ElementKind, Way, halves, percent, percents
 from harness.scenario.model import Arm, Load, Role
-from lab.topology.limits import driver_of, effective_iops
+from lab.topology.limits import effective_iops
 from lab.topology.model import Disk, Link, StackKind, Topology
 
 
@@ -133,7 +133,7 @@ def _buckets(topology: Topology, load: Load, way: Way, bw: Mapping[str, float]) 
     for role in load.roles.values():
         luns = tuple(dict.fromkeys(lun for disk in role.disks for lun in topology.leaves(disk)))
         for disk in (topology.disks[name] for lun in luns for name in topology.luns[lun].disks):
-            if iops := effective_iops(disk, role.bs, driver_of(disk, topology)):
+            if iops := effective_iops(disk, role.bs, topology.driver(disk.name)):
                 shares[disk.name] = shares.get(disk.name, 0.0) + bw[role.name] / len(luns) / (iops * role.bs)
     names = [name for name in shares if name in {disk for _, disk, _ in way.paths}]
     for group, binds in halves(names, {name for name, share in shares.items() if share >= fitted.SATURATED}):

@@ -21,7 +21,7 @@ from harness.scenario.registry import FIGURES, Rate, figure_of
 from lab.base.errors import Misuse
 from lab.base.units import parse_size
 from lab.topology.graph import ENDLESS, Access, FlowPart, Way, parts, rate_of
-from lab.topology.limits import driver_of, effective_iops
+from lab.topology.limits import effective_iops
 from lab.topology.model import OWN_REQUESTS, SERIAL, Disk, Driver, Link, Lun, StackKind, Topology
 
 _FAIR_MINIMUM = 4
@@ -216,7 +216,7 @@ class LoadPlan:
         unless it has a buffer.
         """
         disk = self._topology.disks[way.disk]
-        driver = driver_of(disk, self._topology)
+        driver = self._topology.driver(disk.name)
         if disk.rate is None:
             return None
         if driver not in SERIAL:
@@ -252,7 +252,7 @@ class LoadPlan:
         disk = self._topology.disks[way.disk]
         if disk.rate is None:
             return disk.service / _NS if disk.service else 0.0
-        if driver_of(disk, self._topology) not in SERIAL:
+        if self._topology.driver(disk.name) not in SERIAL:
             return 0.0
         links = (self._topology.links[name] for name in self._topology.path(way.lun, way.disk))
         moving = max(

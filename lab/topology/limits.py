@@ -83,7 +83,7 @@ def longest_wait(disk: Disk, bs: int, in_flight: int, topology: Topology) -> int
 
     All disks that share a link are assumed to be busy.
     """
-    driver = driver_of(disk, topology)
+    driver = topology.driver(disk.name)
     if disk.rate is not None and driver in SERIAL:
         return round(in_flight * (slowest_service(disk, bs) + _links_time(disk, bs, topology)))
     iops = effective_iops(disk, bs, driver)
@@ -96,11 +96,6 @@ def slowest_service(disk: Disk, bs: int) -> float:
     """Nanoseconds of the longest service that a request of ``bs`` bytes can have on a disk of driver tcmu."""
     slowest = min((disk.rate or 1, *(zone.rate for zone in disk.zones)))
     return disk.seek + disk.rotation + bs * 10**9 / slowest
-
-
-def driver_of(disk: Disk, topology: Topology) -> Driver:
-    """The driver of the HBA of a disk."""
-    return next(topology.hbas[lun.hba].driver for lun in topology.luns.values() if disk.name in lun.disks)
 
 
 def _links_time(disk: Disk, bs: int, topology: Topology) -> float:
@@ -154,7 +149,7 @@ def refusals(topology: Topology, *, any_clock: bool = False) -> Iterator[Refusal
 
 
 def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
-    driver = driver_of(disk, topology)
+    driver = topology.driver(disk.name)
     if disk.size % SIZE_STEP:
         yield f"size {show_size(disk.size)} is not a whole number of MiB"
     if disk.discard and driver is not Driver.NULL_BLK:

@@ -386,8 +386,9 @@ class Topology:
         return tuple(link for lun, disk in ways for link in self.path(lun, disk))
 
     def driver(self, name: str) -> Driver:
-        """The driver of the HBA of this disk, LUN or stack. Raises KeyError as ``region`` does."""
-        return self.hbas[self.luns[self.leaves(name)[0]].hba].driver
+        """The driver of the HBA of this disk, LUN or stack; of a disk with several paths that of the first."""
+        shown = [lun.name for lun in self.luns.values() if name in lun.disks]
+        return self.hbas[self.luns[(shown or self.leaves(name))[0]].hba].driver
 
     def lun_size(self, lun: str) -> int:
         return sum(self.disks[name].size for name in self.luns[lun].disks)

@@ -27,7 +27,7 @@ from lab.topology.fields import (
     STACK_SETTINGS,
     VM_SETTINGS,
 )
-from lab.topology.limits import COMMAND_TIMEOUT, driver_of, slowest_service
+from lab.topology.limits import COMMAND_TIMEOUT, slowest_service
 from lab.topology.model import Disk, Driver, Hba, Link, Origin, Stack, Topology
 from lab.topology.ranges import in_ranges
 from lab.yaml.fields import NAME, Field, Integer, Row
@@ -317,7 +317,7 @@ def _times(topology: Topology) -> Iterator[tuple[str, float, bool | None]]:
         rotates = bool(disk.seek or disk.rotation)
         kinds = {"a seek": disk.seek, "a revolution": disk.rotation, "a request": disk.service or 0}
         yield from ((f"{alike}: {what}", time, rotates) for what, time in kinds.items() if time)
-        if driver_of(disk, topology) is not Driver.TCMU:
+        if topology.driver(disk.name) is not Driver.TCMU:
             continue
         for size in _REQUESTS:
             longest = slowest_service(disk, size)
