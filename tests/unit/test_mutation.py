@@ -26,8 +26,16 @@ from tests.unit.analysis_samples import claim, ratio, scenario
 from tests.unit.store_samples import facts, files, record
 from tools.mutation import kernel
 from tools.mutation.__main__ import Fate, fate, mutants_page, score_lines
-from tools.mutation.kernel import NONE, further_files, number_mutants, patch_lines, reached_numbers, schema
-from tools.mutation.places import Mutant, mutants_of
+from tools.mutation.kernel import (
+    NONE,
+    Mutant,
+    further_files,
+    mutants_of,
+    number_mutants,
+    patch_lines,
+    reached_numbers,
+    schema,
+)
 from tools.mutation.trial import (
     MarkedFigure,
     MutantBench,

@@ -20,8 +20,7 @@ from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.tree import DEFAULT, named_source
 from tools.command import SOURCE, command, tool
-from tools.mutation.kernel import build_schemata, generate
-from tools.mutation.places import Mutant
+from tools.mutation.kernel import Mutant, build_schemata, generate
 from tools.mutation.trial import SEED, MutantBench, MutantCampaign, ReferenceArm, Trial, cheap, reference
 
 _PREFACE = """\

@@ -29,8 +29,7 @@ from lab.base.errors import CannotJudge
 from lab.guest.steps.device import Write
 from lab.kernels.model import Kernel
 from lab.session import Job, prepare_job
-from tools.mutation.kernel import NONE, PARAMETER, WIDTH, reached_numbers
-from tools.mutation.places import Mutant
+from tools.mutation.kernel import NONE, PARAMETER, WIDTH, Mutant, reached_numbers
 
 _SLOWER, _LEAST_SECONDS = 6, 30
 """A boot of a mutant may take this many times the host time of the reference, and at least these seconds."""
