@@ -376,7 +376,7 @@ def _run_machine(
     if saved is not None:
         observer = Observer(phase_seen, doubt)
         try:
-            with saved.state.open("rb") as state:
+            with (saved / snapshot.STATE_FILE).open("rb") as state:
                 ending = run(snapshot.restored(observed), folder, observer, limits, abort, stdin=state.fileno())
             snapshot.complete_console(saved, folder)
         except (LabBroken, OSError):

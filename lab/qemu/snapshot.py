@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +50,6 @@ _INPUTS = ("kernel", "base", "qemu", "steady", "argv")
 _tried_in_vain: set[tuple[Path, str]] = set()
 
 
-@dataclass(frozen=True)
-class WarmGuest:
-    """``state`` is what a machine is restored from, ``console`` what its kernel had said until then."""
-
-    key: str
-    state: Path
-    console: Path
-
-
 def key_of(fingerprint: Mapping[str, str]) -> str:
     """The name in the cache of the snapshot that a boot with this fingerprint can go on from."""
     return digest_bytes(canonical([[fingerprint[name] for name in _INPUTS], key_words()]))
@@ -66,8 +57,10 @@ def key_of(fingerprint: Mapping[str, str]) -> str:
 
 def prepared_guest(
     cache: Cache, fingerprint: Mapping[str, str], spec: MachineSpec, limits: Limits, abort: threading.Event | None
-) -> WarmGuest | None:
-    """The snapshot for ``spec``; taken when the cache has none. None where that failed in this process before."""
+) -> Path | None:
+    """The folder with the snapshot for ``spec``: what a machine is restored from, and what its kernel had said until
+    then. It is taken when the cache has none; None where that failed in this process before.
+    """
     key = key_of(fingerprint)
     if (cache.root, key) in _tried_in_vain:
         return None
@@ -77,26 +70,25 @@ def prepared_guest(
         if abort is None or not abort.is_set():
             _tried_in_vain.add((cache.root, key))
         return None
-    guest = WarmGuest(key, folder / STATE_FILE, folder / CONSOLE_FILE)
     try:
-        demand_intact(guest.console)
-        demand_intact(guest.state)
+        demand_intact(folder / CONSOLE_FILE)
+        demand_intact(folder / STATE_FILE)
     except LabBroken:
         cache.discard(KIND, key)
         return None
-    return guest
+    return folder
 
 
-def complete_console(guest: WarmGuest, folder: Path) -> None:
+def complete_console(saved: Path, folder: Path) -> None:
     """Put what the kernel had said before the snapshot in front of what it said in ``folder``. Raises OSError."""
     console = folder / CONSOLE_FILE
-    console.write_bytes(guest.console.read_bytes() + console.read_bytes())
+    console.write_bytes((saved / CONSOLE_FILE).read_bytes() + console.read_bytes())
 
 
-def refuse(cache: Cache, guest: WarmGuest) -> None:
+def refuse(cache: Cache, saved: Path) -> None:
     """Remove a snapshot from which QEMU did not start; this process takes no other one for the same machine."""
-    _tried_in_vain.add((cache.root, guest.key))
-    cache.discard(KIND, guest.key)
+    _tried_in_vain.add((cache.root, saved.name))
+    cache.discard(KIND, saved.name)
 
 
 def key_words() -> tuple[str, ...]:

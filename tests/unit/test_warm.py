@@ -41,7 +41,7 @@ def saving(monkeypatch: pytest.MonkeyPatch) -> Saving:
     return found
 
 
-def guest(cache: Cache, abort: threading.Event | None = None) -> snapshot.WarmGuest | None:
+def guest(cache: Cache, abort: threading.Event | None = None) -> Path | None:
     return snapshot.prepared_guest(cache, BOOT, SPEC, Limits(), abort)
 
 
@@ -63,7 +63,7 @@ def test_a_snapshot_is_taken_once(tmp_path: Path, saving: Saving) -> None:
         found = set(pool.map(lambda _: guest(Cache(tmp_path)), range(8)))
     assert saving.taken == 1
     (only,) = found
-    assert only is not None and only.state.read_bytes() == b"state"
+    assert only is not None and (only / snapshot.STATE_FILE).read_bytes() == b"state"
     assert [entry.kind for entry in Cache(tmp_path).entries()] == [snapshot.KIND]
 
 
@@ -107,11 +107,11 @@ def test_a_damaged_one_is_removed_and_taken_again(
     cache = Cache(tmp_path)
     found = guest(cache)
     assert found is not None
-    path = found.state.parent / name
+    path = found / name
     path.unlink() if damaged is None else path.write_bytes(damaged)
     assert guest(cache) is None, "the first boot after the damage takes no snapshot"
     again = guest(cache)
-    assert again is not None and again.state.read_bytes() == b"state"
+    assert again is not None and (again / snapshot.STATE_FILE).read_bytes() == b"state"
     assert saving.taken == 2
 
 
