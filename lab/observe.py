@@ -120,6 +120,6 @@ def _how_lost(ending: Ending) -> str:
     said = f": {ending.stderr.strip()}" if ending.stderr.strip() else ""
     if ending.reason is Reason.ABORTED:
         return "it was stopped by request"
-    if ending.signal is not None and ending.reason is Reason.EXITED:
-        return f"QEMU was killed by signal {ending.signal}{said}"
-    return f"QEMU ended with {ending.returncode}{said}" if ending.returncode else ""
+    if ending.returncode < 0 and ending.reason is Reason.EXITED:
+        return f"QEMU was killed by signal {-ending.returncode}{said}"
+    return f"QEMU ended with {ending.returncode}{said}" if ending.returncode > 0 else ""

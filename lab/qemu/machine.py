@@ -81,14 +81,12 @@ class Limits:
 class Ending:
     """How a machine ended.
 
-    ``returncode`` is QEMU's, None when ``signal`` ended it. ``ready`` tells whether the watcher
-    had noted READY. ``wall`` is in seconds. ``stderr`` is the tail of what QEMU said.
+    ``returncode`` is QEMU's, the negative number of the signal that ended it. ``wall`` is in seconds. ``stderr`` is the
+    tail of what QEMU said.
     """
 
-    returncode: int | None
-    signal: int | None
+    returncode: int
     reason: Reason
-    ready: bool
     wall: float
     stderr: str
 
@@ -212,8 +210,9 @@ class Machine:
             reason = self._verdict(notes, exited=exited, ready=ready, abort=abort)
         self._stop()
         if reason not in (Reason.FLOOD, Reason.ABORTED):
-            ready = ready or Note.READY in self._drain(watch, last=True)
-        ending = self._ending(reason, ready=ready)
+            self._drain(watch, last=True)
+        wall, stderr = time.monotonic() - self._started, _tail_of(self._folder / LOG_FILE)
+        ending = Ending(self._process.returncode, reason, wall, stderr)
         self._refuse_if_never_started(ending)
         return ending
 
@@ -268,20 +267,9 @@ class Machine:
                 self._wait(self._limits.stop_seconds)
         self._process.wait()
 
-    def _ending(self, reason: Reason, *, ready: bool) -> Ending:
-        code = self._process.returncode
-        return Ending(
-            returncode=code if code >= 0 else None,
-            signal=-code if code < 0 else None,
-            reason=reason,
-            ready=ready,
-            wall=time.monotonic() - self._started,
-            stderr=_tail_of(self._folder / LOG_FILE),
-        )
-
     def _refuse_if_never_started(self, ending: Ending) -> None:
         silent = not any(tail.size for tail in self._tails.values())
-        if ending.reason is Reason.EXITED and ending.returncode and silent:
+        if ending.reason is Reason.EXITED and ending.returncode > 0 and silent:
             command = shlex.join(machine_argv(self._spec))
             raise LabBroken(
                 f"QEMU refused to start (exit {ending.returncode}): {ending.stderr.strip()}\n  {command}",

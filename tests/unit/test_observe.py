@@ -20,11 +20,11 @@ OF_GROUP = "[    9.1] Memory cgroup out of memory: Killed process 111 (fio)"
 BLOCKED = "[  245.7] INFO: task fio:123 blocked for more than 120 seconds."
 
 
-def ended(reason: Reason = Reason.EXITED, *, returncode: int | None = 0, signal: int | None = None) -> Ending:
-    return Ending(returncode, signal, reason, ready=True, wall=12.0, stderr="qemu: its last words\n")
+def ended(reason: Reason = Reason.EXITED, *, returncode: int = 0) -> Ending:
+    return Ending(returncode, reason, wall=12.0, stderr="qemu: its last words\n")
 
 
-CUT = ended(Reason.DEADLINE, returncode=None, signal=15)
+CUT = ended(Reason.DEADLINE, returncode=-15)
 
 
 def observed(
@@ -53,7 +53,7 @@ def test_a_death_that_qemu_may_have_caused_is_not_a_kernel_failure(console: Sequ
 ODD = "UNFIT 4 differs\tk\ta\t/f\tb"
 RESULTS: list[tuple[str, Sequence[str], Sequence[str], Ending, Outcome, str]] = [
     ("bye", transcript(), [], ended(), Outcome.BYE, ""),
-    ("bye, then QEMU crashed", transcript(), [], ended(returncode=None, signal=11), Outcome.BYE, ""),
+    ("bye, then QEMU crashed", transcript(), [], ended(returncode=-11), Outcome.BYE, ""),
     ("bye, then it hung", transcript(), [], CUT, Outcome.BYE, ""),
     ("silence", [], [], CUT, Outcome.LATE, "not ready after 12 s (deadline); its console is empty"),
     ("no root", [], ["Linux", PANIC, ""], ended(), Outcome.NOT_READY, f"its console ends with: {PANIC}"),
@@ -68,7 +68,7 @@ RESULTS: list[tuple[str, Sequence[str], Sequence[str], Ending, Outcome, str]] = 
     ("panic that did not end", GREETING, [PANIC], CUT, Outcome.OOPS, PANIC),
     ("panic of a hung task", [*GREETING, *PHASES], [HUNG], ended(), Outcome.HANG, HUNG),
     ("oops, then unfit", [*GREETING, "UNFIT 1 unknown\tx", *sent(FILES)], [PANIC], ended(), Outcome.OOPS, PANIC),
-    ("no memory", [*GREETING, *PHASES], [KILLED], ended(Reason.WATCH, signal=15), Outcome.NO_MEMORY, KILLED),
+    ("no memory", [*GREETING, *PHASES], [KILLED], ended(Reason.WATCH, returncode=-15), Outcome.NO_MEMORY, KILLED),
     ("no memory, then a panic", GREETING, [KILLED, PANIC], ended(), Outcome.NO_MEMORY, "give it more (memory in its"),
     ("no memory before ready", [], [NOTHING_LEFT], ended(), Outcome.NO_MEMORY, NOTHING_LEFT),
     ("no memory, a program died", [*GREETING, "BROKEN diskd\t137"], [KILLED], ended(), Outcome.NO_MEMORY, KILLED),
@@ -87,10 +87,10 @@ RESULTS: list[tuple[str, Sequence[str], Sequence[str], Ending, Outcome, str]] = 
     ("a wrong file", [*GREETING, "FILE x"], [], ended(), Outcome.GARBLED, "unexpected line 'FILE x'"),
     ("unfit and cut", [*GREETING, ODD, *sent(FILES)[:-1]], [], ended(), Outcome.GARBLED, "ended inside file"),
     ("unfit and garbled", [*GREETING, ODD, "noise"], [], ended(), Outcome.GARBLED, "unexpected line 'noise'"),
-    ("killed", [*GREETING], [], ended(returncode=None, signal=9), Outcome.LOST, "killed by signal 9: qemu: its last"),
-    ("killed early", [], [], ended(returncode=None, signal=9), Outcome.LOST, "killed by signal 9"),
+    ("killed", [*GREETING], [], ended(returncode=-9), Outcome.LOST, "killed by signal 9: qemu: its last"),
+    ("killed early", [], [], ended(returncode=-9), Outcome.LOST, "killed by signal 9"),
     ("QEMU failed", [*GREETING], [], ended(returncode=1), Outcome.LOST, "QEMU ended with 1: qemu: its last words"),
-    ("stopped", [*GREETING], [], ended(Reason.ABORTED, returncode=None, signal=15), Outcome.LOST, "by request"),
+    ("stopped", [*GREETING], [], ended(Reason.ABORTED, returncode=-15), Outcome.LOST, "by request"),
     ("no runner", [*GREETING, "BROKEN runner\t137"], [], ended(), Outcome.LOST, "runner ended with 137"),
 ]
 
