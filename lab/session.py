@@ -36,7 +36,7 @@ from lab.qemu.machine import Ending, Limits, run
 from lab.qemu.probe import Kvm, Qemu, accelerator, doubt_of, find_qemu, qemu_is_own
 from lab.realise import recipe
 from lab.realise.capability import has_word, missing
-from lab.realise.hardware import Hardware, hardware, lacking, memory_words
+from lab.realise.hardware import BOARD, Hardware, hardware, lacking, memory_words
 from lab.topology.model import Loss, Processors, Topology
 
 NANOSECONDS = 10**9
@@ -446,4 +446,4 @@ def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
     # Only a full firmware sets up bridges and root buses; steady.so serves the virtual clock alone.
     append = (*_WALL_WORDS, *prepared.words)
     plain = replace(spec, clock=prepared.clock, firmware=None, preload=None, append=append)
-    return replace(plain, board=own.board, cpus=own.cpus, hardware=own.words)
+    return replace(plain, board=BOARD, cpus=own.cpus, hardware=own.words)

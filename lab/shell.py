@@ -27,7 +27,7 @@ from lab.kernels.model import Kernel
 from lab.qemu.argv import WallClock
 from lab.qemu.machine import Limits
 from lab.realise import recipe
-from lab.realise.hardware import Hardware, hardware
+from lab.realise.hardware import BOARD, Hardware, hardware
 from lab.topology.model import Topology
 
 PROGRAM = "virtme-run"
@@ -85,7 +85,7 @@ def _boot_words(spec: ShellSpec) -> Iterator[str]:
 
 def _machine_words(spec: ShellSpec) -> Iterator[str]:
     cpus = spec.hardware.cpus
-    yield from ("-M", spec.hardware.board)
+    yield from ("-M", BOARD)
     if spec.clock.accelerator != "kvm":
         yield from ("-accel", "tcg,thread=multi")
     yield from ("-smp", f"{cpus},sockets={cpus},cores=1,threads=1", *spec.hardware.words)

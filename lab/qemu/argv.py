@@ -15,9 +15,8 @@ from lab.base.errors import Misuse
 
 @dataclass(frozen=True)
 class VirtualClock:
-    """Guest time counts guest instructions: one instruction is ``1 << shift`` ns."""
+    """Guest time counts guest instructions: one instruction is one ns."""
 
-    shift: int = 0
     single: bool = False  # blocks of one instruction, so that CPUs can change behind each (QEMU 8.1)
 
     name: ClassVar[str] = "virtual"
@@ -46,12 +45,12 @@ class VirtualClock:
         # sleep=off: idle guest time is skipped, not waited for. clock=vm: the RTC follows instructions as well, from a
         # fixed date.
         single = ",one-insn-per-tb=on" if self.single else ""
-        icount = ("-accel", f"tcg{single}", "-icount", f"shift={self.shift},sleep=off")
+        icount = ("-accel", f"tcg{single}", "-icount", "shift=0,sleep=off")
         return (*icount, "-rtc", "base=2024-01-01T00:00:00,clock=vm")
 
     def kernel_words(self, cpus: int) -> tuple[str, ...]:
-        # Under icount the TSC counts virtual nanoseconds, 1 GHz at any shift: nothing to calibrate. The crypto
-        # self-tests cost a second of emulation and do not concern block I/O.
+        # Under icount the TSC counts virtual nanoseconds, 1 GHz: nothing to calibrate. The crypto self-tests cost a
+        # second of emulation and do not concern block I/O.
         words = ("tsc_early_khz=1000000", "cryptomgr.notests")
         # Calibrating the APIC timer is a loop of PAUSE instructions, each of which leaves the translated code under
         # icount (3 s of wall time); the HPET ticks instead. With more vCPUs each of them needs its APIC timer.
@@ -98,14 +97,12 @@ JOB_KEY = "opt/org.blklab/job"
 class MachineSpec:
     """One virtual machine.
 
-    ``version`` is QEMU's, as far as it is known; ``firmware`` is a file in QEMU's data folders
-    or a path, None for QEMU's own choice; without a ``kernel`` only the firmware runs; ``memory``
-    is in MiB; ``seed`` feeds every random source that the guest can reach; ``append`` are words
-    for the kernel command line, after the machine's own; ``job`` is a file in the machine's folder that the guest reads
-    through fw_cfg under the name ``JOB_KEY``;
-    ``preload`` is a library to be loaded into QEMU, which no word of the command line shows; ``hardware`` are
-    words of objects, block devices and devices, in their order; ``plugin`` is a library and its arguments, which
-    observes the guest and changes nothing in it.
+    ``version`` is QEMU's, as far as it is known; ``firmware`` is a file in QEMU's data folders or a path, None for
+    QEMU's own choice; without a ``kernel`` only the firmware runs; ``memory`` is in MiB; ``append`` are words for the
+    kernel command line, after the machine's own; ``job`` is a file in the machine's folder that the guest reads through
+    fw_cfg under the name ``JOB_KEY``; ``preload`` is a library to be loaded into QEMU, which no word of the command
+    line shows; ``hardware`` are words of objects, block devices and devices, in their order; ``plugin`` is a library
+    and its arguments, which observes the guest and changes nothing in it.
     """
 
     program: Path
@@ -116,7 +113,6 @@ class MachineSpec:
     firmware: str | None = None
     memory: int = 512
     cpus: int = 1
-    seed: int = 1
     clock: Clock = field(default_factory=VirtualClock)
     append: tuple[str, ...] = ()
     preload: Path | None = None
@@ -147,7 +143,7 @@ def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
             f"{spec.cpus},sockets={nodes},cores={spec.cpus // nodes},threads=1" if nodes else str(spec.cpus),
         ),
         # -seed makes QEMU's own randomness (fw_cfg and device-tree seeds of the guest's RNG) repeatable.
-        *("-seed", str(spec.seed), "-m", f"{spec.memory}M"),
+        *("-seed", "1", "-m", f"{spec.memory}M"),
         # Files, not pipes or sockets: a write to a file never waits for a reader, so nothing on the host can delay the
         # guest. The first port is the console, the second carries results.
         *("-serial", f"file:{CONSOLE_FILE}", "-serial", f"file:{RESULTS_FILE}"),

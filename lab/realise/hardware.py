@@ -25,7 +25,6 @@ BOARD = "q35"
 class Hardware:
     """``words`` of the command line; ``files``: sparse files to create first, name to size in bytes."""
 
-    board: str
     cpus: int
     words: tuple[str, ...]
     files: Mapping[str, int]
@@ -45,7 +44,7 @@ def hardware(topology: Topology) -> Hardware:
         *_port_words(topology),
         *_controller_words(topology),
     )
-    return Hardware(BOARD, processors(topology), words, _files(topology))
+    return Hardware(processors(topology), words, _files(topology))
 
 
 def lacking(topology: Topology, offered: Iterable[str]) -> tuple[str, ...]:

@@ -184,7 +184,6 @@ SPEC = MachineSpec(
     job="job.cpio",
     firmware="qboot.rom",
     memory=768,
-    seed=3,
     append=("null_blk.nr_devices=0",),
 )
 
@@ -193,7 +192,7 @@ VIRTUAL = """
 -monitor none -net none
 -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
 -accel tcg -icount shift=0,sleep=off -rtc base=2024-01-01T00:00:00,clock=vm
--cpu max,-rdrand,-rdseed,-erms,-fsrm -smp 1 -seed 3 -m 768M
+-cpu max,-rdrand,-rdseed,-erms,-fsrm -smp 1 -seed 1 -m 768M
 -serial file:console.txt -serial file:results.txt
 -kernel /cache/k/vmlinux -initrd /cache/i/initramfs
 -append "console=ttyS0 panic=-1 loglevel=5 nokaslr tsc_early_khz=1000000 cryptomgr.notests nolapic_timer
@@ -205,7 +204,7 @@ WALL = """
 -monitor none -net none
 -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
 -accel kvm
--cpu host -smp 4 -seed 3 -m 768M
+-cpu host -smp 4 -seed 1 -m 768M
 -serial file:console.txt -serial file:results.txt -device nvme,serial=a -device isa-debug-exit
 -kernel /cache/k/vmlinux -append "console=ttyS0 panic=-1 loglevel=5 nokaslr"
 """
@@ -274,7 +273,6 @@ def test_fingerprint_has_roles_for_paths() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        {"seed": 4},
         {"memory": 512},
         {"append": ()},
         {"initrd": None},

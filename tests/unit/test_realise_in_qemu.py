@@ -88,7 +88,7 @@ CONTROLLERS = {
 @pytest.mark.parametrize("driver", CONTROLLERS)
 def test_hardware_of_a_family(driver: Driver) -> None:
     assert lines(made(driver)) == [*BACKENDS, *CONTROLLERS[driver]]
-    assert (hardware(made(driver)).board, hardware(made(driver)).cpus) == ("q35", 2)
+    assert hardware(made(driver)).cpus == 2
 
 
 SLOT = "/sys/devices/pci0000:00/0000:00:10.0/0000:*:00.0"

@@ -20,7 +20,7 @@ SPEC = ShellSpec(
     busybox=Path("/cache/p/busybox"),
     memory=512,
     clock=WallClock("tcg"),
-    hardware=Hardware("q35", 2, ("-device", "nvme,serial=a"), {}),
+    hardware=Hardware(2, ("-device", "nvme,serial=a"), {}),
     here=Path("/home"),
 )
 GOLDEN = """

@@ -106,7 +106,7 @@ def test_what_a_load_executes_is_not_noted_on_the_wall_clock(tmp_path: Path) -> 
     """There QEMU executes each CPU in a thread, and ended with signal 11 in two of six boots."""
     qemu = Qemu(Path("/opt/qemu"), (10, 0, 2), "", frozenset(), None, "q" * 64)
     lab = Lab(Cache(tmp_path / "cache"), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
-    wall = replace(job(tmp_path, RunLoad("solo", "", WATCHED)), hardware=Hardware("q35", 2, (), {}))
+    wall = replace(job(tmp_path, RunLoad("solo", "", WATCHED)), hardware=Hardware(2, (), {}))
     with pytest.raises(CannotJudge, match="noted in virtual time"):
         executed(lab, wall)
 
