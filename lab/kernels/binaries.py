@@ -121,11 +121,10 @@ _SIGNATURE = struct.Struct(">8xI")
 
 @dataclass(frozen=True)
 class Closure:
-    """``load`` holds module files in load order, dependencies first; ``builtin`` and ``missing``
-    are those of the names asked for that need no file, and that this kernel does not have."""
+    """``load`` holds module files in load order, dependencies first; ``missing`` are those of the names asked for that
+    this kernel does not have, not even built in."""
 
     load: tuple[Path, ...]
-    builtin: tuple[str, ...]
     missing: tuple[str, ...]
 
 
@@ -142,16 +141,14 @@ def module_closure(kernel: Kernel, names: Iterable[str]) -> Closure:
     Raises LabBroken when a table of depmod is missing or damaged.
     """
     index = _index(kernel.modules)
-    load, builtin, missing = dict[str, None](), list[str](), list[str]()
+    load, missing = dict[str, None](), list[str]()
     for name in names:
         wanted = module_name(name)
         if wanted in index.files:
             index.add(wanted, load)
-        elif wanted in index.builtin:
-            builtin.append(name)
-        else:
+        elif wanted not in index.builtin:
             missing.append(name)
-    return Closure(tuple(kernel.modules / index.files[name] for name in load), tuple(builtin), tuple(missing))
+    return Closure(tuple(kernel.modules / index.files[name] for name in load), tuple(missing))
 
 
 def no_modules(kernel: Kernel, names: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ from lab.base.reading import read_json, real
 from lab.base.units import Tell
 from lab.kernels import kconfig
 from lab.kernels.kconfig import WantedOption
-from lab.kernels.model import Kernel, Release, parse_range
+from lab.kernels.model import Release, parse_range
 from lab.kernels.store import BZIMAGE, FIRST_PVH, read_config
 from lab.kernels.store import KIND as KERNELS
 from lab.packages.apt import BOUND
@@ -374,12 +374,8 @@ def _line_at(said: str, offset: int) -> str:
     return said[said.rfind("\n", 0, offset) + 1 :].partition("\n")[0].strip()
 
 
-def facts(kernel: Kernel) -> Mapping[str, object]:
-    """What build.json says of a kernel that was built here, empty for any other."""
-    return _read_facts(kernel.image.parent / FACTS)
-
-
-def _read_facts(path: Path) -> Mapping[str, object]:
+def facts(path: Path) -> Mapping[str, object]:
+    """What a build.json says, empty where there is none."""
     try:
         document = read_json(path)
     except (OSError, ValueError):
@@ -398,7 +394,7 @@ class Builds:
 
 
 def builds(cache: Cache) -> Builds:
-    known = [_read_facts(path) for path in sorted((cache.root / KERNELS).glob(f"*/{FACTS}"))]
+    known = [facts(path) for path in sorted((cache.root / KERNELS).glob(f"*/{FACTS}"))]
     first, further = (
         [row for row in known if bool(row.get("compiled")) is wanted and not row.get("debug")]
         for wanted in (True, False)

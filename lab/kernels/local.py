@@ -4,7 +4,6 @@
 They are copied into the cache, so that a rebuild or an upgrade cannot change one that is in use.
 """
 
-import hashlib
 import os
 import platform
 import shutil
@@ -211,8 +210,7 @@ def _copy(kernel: FoundKernel, spec: str, origin: str, cache: Cache, tell: Tell)
         if read_json(into / "kernel.json")["digest"] != digest:
             raise LabBroken(f"{origin} changed while it was copied", remedy="try again when its build has ended")
 
-    config = hashlib.sha256(kernel.config.read_bytes()).hexdigest()
-    key = hashlib.sha256(f"{digest} {config}".encode()).hexdigest()
+    key = digest_bytes(f"{digest} {digest_bytes(kernel.config.read_bytes())}".encode())
     return store.load(cache.entry(store.KIND, key, fill), spec, origin)
 
 
@@ -223,11 +221,10 @@ def _digest(kernel: FoundKernel) -> str:
 
 
 _UNPACK = {
-    ".deb": ("dpkg-deb", "-x", "{package}", "{into}"),
+    ".deb": (("dpkg-deb", "-x", "{package}", "{into}"), "apt-get install dpkg"),
     # bsdtar of libarchive reads every compression that distributions use for their packages.
-    ".rpm": ("bsdtar", "-xf", "{package}", "-C", "{into}"),
+    ".rpm": (("bsdtar", "-xf", "{package}", "-C", "{into}"), "apt-get install libarchive-tools"),
 }
-_INSTALL = {".deb": "apt-get install dpkg", ".rpm": "apt-get install libarchive-tools"}
 _SPLIT = (
     "Ubuntu: linux-image, linux-modules and linux-modules-extra; Debian from 6.19 on: linux-binary, linux-modules and "
     "linux-base; Fedora and RHEL: kernel-core, kernel-modules-core, kernel-modules and kernel-modules-internal; "
@@ -261,8 +258,8 @@ def stored(packages: Sequence[Path], cache: Cache, tell: Tell) -> Path:
 
 
 def _unpack(package: Path, root: Path) -> None:
-    words = [word.format(package=package, into=root) for word in _UNPACK[package.suffix]]
-    hint = _INSTALL[package.suffix]
+    forms, hint = _UNPACK[package.suffix]
+    words = [form.format(package=package, into=root) for form in forms]
     if shutil.which(words[0]) is None:
         raise LabBroken(f"{package.name} cannot be unpacked: {words[0]} is not installed", remedy=hint)
     try:

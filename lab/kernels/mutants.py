@@ -19,22 +19,20 @@ from lab.yaml.strict import names, nearest, shown_path
 MUTANTS = Path(__file__).resolve().parents[2] / "scenarios/mutants"
 NAME_FORM = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 _FILE = re.compile(rf"({NAME_FORM})(?:\.[0-9]+\.[0-9]+)?\.patch")
-_KEYS = ("Mutant", "Kernels", "From", "Options", "Scenarios")
+_KEYS = ("Mutant", "Kernels", "Options", "Scenarios")
 _HEADER = re.compile(rf"({'|'.join(_KEYS)}): (\S.*)")
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """One patch of a mutant. ``kernels`` is a range; ``source`` links a published bug of this kind, or is empty.
+    """One patch of a mutant. ``kernels`` is a range.
 
     ``options`` (without CONFIG_) are switched on in addition. ``scenarios`` have claims that fail on it, besides those
     whose controls name the mutant.
     """
 
     name: str
-    breaks: str
     kernels: str
-    source: str
     patch: Path
     options: tuple[str, ...] = ()
     scenarios: tuple[str, ...] = ()
@@ -96,7 +94,7 @@ def _read(path: Path, problems: list[Problem]) -> Mutation | None:
             problems.append(Problem(shown_path(path), 1, 1, f"the line {key}: is missing before the diff"))
             return None
     options, scenarios = (tuple(header.get(key, "").split()) for key in ("Options", "Scenarios"))
-    return Mutation(match[1], header["Mutant"], header["Kernels"], header.get("From", ""), path, options, scenarios)
+    return Mutation(match[1], header["Kernels"], path, options, scenarios)
 
 
 def _check_range(path: Path, line: int, text: str, problems: list[Problem]) -> None:

@@ -5,7 +5,6 @@ image  vmlinux (if there is one)  config  lib/modules/<release>/  kernel.json
 """
 
 import gzip
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base.contents import demand_intact, is_noted
-from lab.base.digest import known_digest
+from lab.base.digest import digest_bytes, known_digest
 from lab.base.errors import BlklabError, CannotJudge, LabBroken
 from lab.base.process import run
 from lab.base.reading import read_json
@@ -104,8 +103,8 @@ def describe(entry: Path, release: str) -> None:
     (entry / "kernel.json").write_text(json.dumps({"release": release, "digest": digest}) + "\n")
 
 
-def load(entry: Path, spec: str, origin: str, modules: Path | None = None, mutant: str = "") -> Kernel:
-    """The kernel in a cache entry; ``modules`` when they are kept elsewhere. Raises LabBroken for a damaged file."""
+def load(entry: Path, spec: str, origin: str, mutant: str = "") -> Kernel:
+    """The kernel in a cache entry. Raises LabBroken for a damaged file."""
     image, vmlinux, config, facts_file = (entry / name for name in ("image", "vmlinux", "config", "kernel.json"))
     try:
         facts = read_json(demand_intact(facts_file))
@@ -120,7 +119,7 @@ def load(entry: Path, spec: str, origin: str, modules: Path | None = None, mutan
         origin=origin,
         image=demand_intact(image),
         vmlinux=demand_intact(vmlinux) if is_noted(vmlinux) and release >= FIRST_PVH else None,
-        modules=modules or entry / "lib/modules" / release.text,
+        modules=entry / "lib/modules" / release.text,
         config=options,
         digest=digest,
         mutant=mutant,
@@ -153,7 +152,7 @@ def modules_of(modules: Path) -> list[str]:
 
 def digest_of(files: Mapping[str, str]) -> str:
     """One digest over the names and digests of image and modules."""
-    return hashlib.sha256("".join(f"{files[name]}  {name}\n" for name in sorted(files)).encode()).hexdigest()
+    return digest_bytes("".join(f"{files[name]}  {name}\n" for name in sorted(files)).encode())
 
 
 def holds_elf(image: Path) -> bool:

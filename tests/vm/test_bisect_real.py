@@ -32,7 +32,7 @@ KILLED_AFTER = 5
 def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     cache = Cache.default()
     kernel = resolve(tree.DEFAULT, cache)
-    made_of = str(build.facts(kernel)["tree"])
+    made_of = str(build.facts(kernel.image.parent / build.FACTS)["tree"])
     (source,) = {
         path.parent for path in (cache.root / "sources").glob("*/tree-id") if path.read_text().strip() == made_of
     }

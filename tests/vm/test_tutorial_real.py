@@ -17,7 +17,7 @@ pytestmark = building()
 
 def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:
     text = PAGE.read_text()
-    source = str(build.facts(resolve(tree.DEFAULT, Cache.default()))["source"])
+    source = str(build.facts(resolve(tree.DEFAULT, Cache.default()).image.parent / build.FACTS)["source"])
     for made_with in (source, f"QEMU {find_qemu().version_text}"):
         if made_with not in text:
             pytest.skip(f"the page was not made with {made_with}: python -m tests.unit.tutorial_page writes it again")
