@@ -66,13 +66,10 @@ def counted(lab: Lab, prepared: PreparedJob, phase_seen: PhaseSeen = silent) -> 
     if not prepared.processors.observed or prepared.hardware:
         return prepared
     symbols = image_symbols(lab, prepared, phase_seen)
-    sampler = sampler_of(prepared.steps)
-    start, bytes_of_start = _marker(lab, sampler, _FIRST_TURN)
     words = (
         f"number={number_offset(symbols):x}",
         *((f"turn={prepared.processors.turn}",) if prepared.processors.several else ()),
-        start.replace("marker", "start"),
-        bytes_of_start.replace("bytes", "startbytes"),
+        *_marker(lab, prepared, _FIRST_TURN, "start", "startbytes"),
         *io_ends(lab.payload.entries[_FIO].data),
     )
     functions = functions_file(symbols, _LOCKS)
@@ -106,11 +103,9 @@ def scheduled(lab: Lab, prepared: PreparedJob, schedule: Schedule, places: str) 
     The guest has several CPUs on the virtual clock. What happened is a measured file, LOAD.schedule, and a part of its
     boot's digest.
     """
-    start, bytes_of_start = _marker(lab, sampler_of(prepared.steps), _FIRST_TURN)
     words = (
         f"number={number_offset(image_symbols(lab, prepared)):x}",
-        start.replace("marker", "start"),
-        bytes_of_start.replace("bytes", "startbytes"),
+        *_marker(lab, prepared, _FIRST_TURN, "start", "startbytes"),
         f"schedule=./{SCHEDULE_FILE}",
     )
     job = _observed(lab, prepared, programs.SCHEDULE, places, words, window_file=SCHEDULE_RESULT)
@@ -149,7 +144,7 @@ def _observed(
     if functions:
         files[kit.FUNCTIONS] = functions.encode()
         words = (f"functions=./{kit.FUNCTIONS}", *words)
-    words = (*words, *_marker(lab, sampler_of(prepared.steps), _MARKER))
+    words = (*words, *_marker(lab, prepared, _MARKER, "marker", "bytes"))
     plugin = Plugin(library, files, words, loads, window_file, from_start)
     return replace(prepared, plugin=plugin, wall_limit=_PATIENCE * prepared.wall_limit)
 
@@ -165,15 +160,16 @@ def functions_file(symbols: Symbols, letters: Letters) -> str:
     return "".join(f"{address:x} {letter}\n" for address, letter in known.items())
 
 
-def _marker(lab: Lab, sampler: str, name: str) -> tuple[str, str]:
+def _marker(lab: Lab, prepared: PreparedJob, name: str, where: str, code_word: str) -> tuple[str, str]:
     """A plugin's arguments: where a function of the sampler is, and the code that it begins with."""
+    sampler = sampler_of(prepared.steps)
     program = programs.build(lab.cache, sampler, symbols=True)
     stripped = programs.build(lab.cache, sampler)
     address = _only_function(program, name, "the sampler")
     code = _code_at(stripped, address)
     if _code_at(program, address) != code:
         raise LabBroken("stripping moved the sampler's code", remedy="report the compiler as a bug")
-    return f"marker={address:x}", f"bytes={code.hex()}"
+    return f"{where}={address:x}", f"{code_word}={code.hex()}"
 
 
 def io_ends(fio: bytes) -> Iterator[str]:
