@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from lab.topology.emulated import MEGASAS_OWN, processors
+from lab.topology.emulated import MEGASAS_OWN, multipath, nodes, processors
 from lab.topology.model import Disk, Driver, Hba, Lun, Stack, StackKind, Topology
 
 BOARD = "q35"
@@ -134,19 +134,14 @@ class RootPortPlace:
 
 def places(topology: Topology) -> dict[str, RootPortPlace]:
     """The place of each HBA, by name."""
-    used = Counter[int]()
+    numbers, used = _root_buses(topology), Counter[int]()
     where = {}
     for ordinal, hba in enumerate(topology.hbas.values(), start=1):
-        number = _root_buses(topology).get(hba.node, 0)
+        number = numbers.get(hba.node, 0)
         slot = used[number] + (0 if number else _FIRST_SLOT)
         used[number] += 1
-        where[hba.name] = RootPortPlace(_root_of(hba, topology), number, slot, ordinal)
+        where[hba.name] = RootPortPlace(_expander(hba.node) if number else _ROOT, number, slot, ordinal)
     return where
-
-
-def nodes(topology: Topology) -> int:
-    """The number of NUMA nodes; 1 if no HBA names a node."""
-    return 1 + max(hba.node for hba in topology.hbas.values())
 
 
 def _root_buses(topology: Topology) -> Mapping[int, int]:
@@ -161,10 +156,6 @@ def _root_buses(topology: Topology) -> Mapping[int, int]:
 def _expander(node: int) -> str:
     """The id of the root bus on a NUMA node."""
     return f"node.{node}"
-
-
-def _root_of(hba: Hba, topology: Topology) -> str:
-    return _expander(hba.node) if hba.node in _root_buses(topology) else _ROOT
 
 
 Json = Mapping[str, object]
@@ -255,12 +246,6 @@ def wwn(topology: Topology, disk: str) -> int:
 def target(topology: Topology, lun: Lun) -> int:
     """The SCSI target of a LUN on its controller, or its NVMe namespace number minus one."""
     return [other.name for other in topology.luns.values() if other.hba == lun.hba].index(lun.name)
-
-
-def multipath(topology: Topology, lun: str) -> Stack | None:
-    """The nvme stack that has a LUN as a path."""
-    stacks = (stack for stack in topology.stacks.values() if stack.kind is StackKind.NVME)
-    return next((stack for stack in stacks if lun in stack.over), None)
 
 
 def nqn(stack: Stack) -> str:

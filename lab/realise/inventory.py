@@ -11,7 +11,8 @@ from lab.guest.steps import Step
 from lab.guest.steps.device import Find, Module, sysfs
 from lab.guest.steps.setting import Interrupts, Locate, Members, Read, RouteInterrupts, Tune
 from lab.realise.drivers import queue_limits
-from lab.realise.hardware import RootPortPlace, multipath, nodes, nqn, nvme_serial, places, slot_of, target, wwn
+from lab.realise.hardware import RootPortPlace, nqn, nvme_serial, places, slot_of, target, wwn
+from lab.topology.emulated import multipath, nodes
 from lab.topology.model import SCSI, Driver, Hba, Lun, Stack, StackKind, Topology
 
 _FAMILIES: Mapping[Driver, tuple[tuple[str, ...], str, str]] = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from lab.base.errors import Misuse
 from lab.base.units import show_rate, show_size
 from lab.topology.fields import ZONE_FIELDS
-from lab.topology.model import EMULATED, Disk, Driver, Hba, Lun, Processors, StackKind, Topology
+from lab.topology.model import EMULATED, Disk, Driver, Hba, Lun, Processors, Stack, StackKind, Topology
 from lab.topology.ranges import in_ranges
 
 MEGASAS_OWN = 33
@@ -93,7 +93,7 @@ def emulated(topology: Topology) -> Topology:
             controller = _controller(hba, number)
             hbas[controller.name] = controller
             luns |= {lun.name: replace(lun, hba=controller.name) for lun in part}
-    paths = {name for name in luns if _is_path(topology, name)}
+    paths = {name for name in luns if multipath(topology, name)}
     hbas |= {luns[name].hba: replace(hbas[luns[name].hba], links=()) for name in paths}
     luns |= {name: replace(luns[name], links=()) for name in paths}
     still = {"seek": 0, "rotation": 0, "zones": (), "ncq": 1, "coalesce": 1, "buffer": 0}
@@ -137,9 +137,10 @@ def _controller(hba: Hba, number: int) -> Hba:
     return replace(hba, name=name, driver=driver, can_queue=tags, cmd_per_lun=cmd_per_lun)
 
 
-def _is_path(topology: Topology, lun: str) -> bool:
-    """Whether a LUN is a path of NVMe multipath. QEMU has one backend for a namespace, whatever the path."""
-    return any(stack.kind is StackKind.NVME and lun in stack.over for stack in topology.stacks.values())
+def multipath(topology: Topology, lun: str) -> Stack | None:
+    """The nvme stack that has a LUN as a path. QEMU has one backend for a namespace, whatever the path."""
+    stacks = (stack for stack in topology.stacks.values() if stack.kind is StackKind.NVME)
+    return next((stack for stack in stacks if lun in stack.over), None)
 
 
 def mechanics(disk: Disk) -> dict[str, object]:
@@ -203,9 +204,14 @@ def _controller_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
         yield f"node {hba.node}: the machine has at most {MOST_NODES} NUMA nodes"
 
 
+def nodes(topology: Topology) -> int:
+    """The number of NUMA nodes; 1 if no HBA names a node."""
+    return 1 + max(hba.node for hba in topology.hbas.values())
+
+
 def processors(topology: Topology) -> int:
     """The number of CPUs: one for each NUMA node, at least two."""
-    return max(LEAST_PROCESSORS, 1 + max(hba.node for hba in topology.hbas.values()))
+    return max(LEAST_PROCESSORS, nodes(topology))
 
 
 def _mismatches(hba: Hba, topology: Topology) -> Iterator[str]:
@@ -230,7 +236,7 @@ def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
     kinds = {topology.hbas[path.hba].driver is Driver.NVME for path in (lun, first)}
     if len(kinds) > 1:
         yield f"disk {lun.disks[0]} is on LUN {first.name} already: its paths must be all SCSI or all NVMe"
-    elif topology.hbas[lun.hba].driver is Driver.NVME and not _is_path(topology, lun.name):
+    elif topology.hbas[lun.hba].driver is Driver.NVME and not multipath(topology, lun.name):
         yield f"disk {lun.disks[0]} is on LUN {first.name} already: paths of a namespace need a stack of kind nvme"
 
 
