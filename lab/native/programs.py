@@ -114,7 +114,6 @@ KIND = "program"
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Werror")
 DIALECT = ("-std=c11", "-D_GNU_SOURCE", "-I.")
 ROOT = Path(__file__).parent
-PLUGINS = ROOT / "profile"
 _FLAGS = (*DIALECT, "-O2", *WARNINGS)
 _LIBRARY = ("-std=gnu11", "-O2")
 

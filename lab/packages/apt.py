@@ -83,13 +83,13 @@ class Archive:
                 return candidate
         raise gone(suite, f"{package}{f' {version}' if version else ''}")
 
-    def newest(self, suite: str, names: Sequence[str]) -> Mapping[str, Package]:
-        """The newest version of each package. Raises CannotJudge when the suite does not have one."""
+    def newest(self, suite: str, names: Sequence[str]) -> list[Package]:
+        """The newest version of each package, in their order. Raises CannotJudge when the suite does not have one."""
         # From new to old, so the last that is set is the newest.
         offered = {package.name: package for package in reversed(self.versions(suite, names))}
         if missing := [name for name in names if name not in offered]:
             raise gone(suite, missing[0])
-        return offered
+        return [offered[name] for name in names]
 
     def versions(self, suite: str, names: Sequence[str]) -> tuple[Package, ...]:
         """All versions of those of the packages that the suite has."""

@@ -13,7 +13,7 @@ from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge
 from lab.base.units import Tell
 from lab.packages.apt import Archive, Package
-from lab.packages.store import Choose, Pin, as_pinned, newest, read_pins
+from lab.packages.store import Choose, Pin, as_pinned, read_pins
 
 SUITE = "trixie"
 FILE = Path(__file__).with_name(f"{SUITE}.lock")
@@ -48,7 +48,7 @@ def locked(names: Sequence[str], tell: Tell) -> Choose:
             return as_pinned(pin, archive)
         except CannotJudge as error:
             tell(f"{error.message}: the newest packages of {SUITE} take the place of those in {FILE.name}")
-            return newest(*((SUITE, name) for name in names))(archive)
+            return archive.newest(SUITE, names)
 
     return choose
 
@@ -72,7 +72,7 @@ def state(cache: Cache) -> str:
 def write(archive: Archive, names: Collection[str]) -> None:
     """Lock the newest version of each package."""
     offered = archive.newest(SUITE, sorted(set(names)))
-    rows = (f"{row.name} {row.version} {row.sha256} {row.size} {row.path}" for row in offered.values())
+    rows = (f"{row.name} {row.version} {row.sha256} {row.size} {row.path}" for row in offered)
     lines = ("# SPDX-License-Identifier: GPL-2.0-only", '# Made by "make lock".', *sorted(rows))
     FILE.write_text("\n".join(lines) + "\n")
     forget()

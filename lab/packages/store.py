@@ -58,17 +58,6 @@ def move_tree(tree: Path, into: Path, _: Pin) -> None:
         item.rename(into / item.name)
 
 
-def newest(*wanted: tuple[str, str]) -> Choose:
-    """Choose the newest version of each (suite, package)."""
-
-    def choose(archive: Archive) -> list[Package]:
-        suites = {suite: [package for other, package in wanted if other == suite] for suite, _ in wanted}
-        offered = {suite: archive.newest(suite, packages) for suite, packages in suites.items()}
-        return [offered[suite][package] for suite, package in wanted]
-
-    return choose
-
-
 def unpacked(
     cache: Cache,
     archive: Callable[[], Archive],
@@ -117,8 +106,8 @@ def archive_of(distribution: str, cache: Cache, tell: Tell) -> Archive:
     except LabBroken:
         if distribution == "debian":
             raise
-        choose, name = newest(("trixie", "ubuntu-keyring")), "ubuntu-keyring"
-        folder = unpacked(cache, partial(archive_of, "debian", cache, tell), name, choose).folder
+        names, debian = ["ubuntu-keyring"], partial(archive_of, "debian", cache, tell)
+        folder = unpacked(cache, debian, names[0], lambda archive: archive.newest("trixie", names)).folder
         return Archive(cache, sources.ubuntu(keyrings=folder / "usr/share/keyrings"), tell)
 
 

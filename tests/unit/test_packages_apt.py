@@ -18,9 +18,9 @@ from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import progress
 from lab.packages import apt
-from lab.packages.apt import Archive
+from lab.packages.apt import Archive, Package
 from lab.packages.sources import Distribution
-from lab.packages.store import newest, unpacked
+from lab.packages.store import unpacked
 from tests.unit.kernel_samples import Repository
 
 pytestmark = pytest.mark.skipif(
@@ -56,7 +56,7 @@ def test_finds_and_fetches(repository: Repository, cache: Cache, tmp_path: Path)
     assert [one.version for one in apt.search(SUITE, "tool")] == ["1.10-1", "1.9-1"]
     assert apt.search(SUITE, "absent") == ()
     assert apt.find(SUITE, "tool").depends == "a (= 1) | b, c"
-    older, newer = apt.find(SUITE, "tool", "1.9-1"), apt.newest(SUITE, ["tool"])["tool"]
+    older, newer = apt.find(SUITE, "tool", "1.9-1"), apt.newest(SUITE, ["tool"])[0]
     assert newer.version == "1.10-1"
     assert [deb.stat().st_size for deb in apt.fetch([newer, older], tmp_path / "into")] == [newer.size, older.size]
 
@@ -181,8 +181,12 @@ def test_the_host_hooks_do_not_run(
     assert 'Acquire::http::Proxy "http://p.example";' in configuration.read_text()
 
 
+def newest_tool(offered: Archive) -> list[Package]:
+    return offered.newest(SUITE, ["tool"])
+
+
 def read(repository: Repository, cache: Cache, *, refresh: bool = False) -> str:
-    made = unpacked(cache, lambda: archive(repository, cache), "tools", newest((SUITE, "tool")), refresh=refresh)
+    made = unpacked(cache, lambda: archive(repository, cache), "tools", newest_tool, refresh=refresh)
     assert {item.name for item in made.folder.iterdir()} == {"usr", contents.NAME}
     return (made.folder / "usr/file").read_text()
 
@@ -213,7 +217,7 @@ def test_a_pinned_and_unpacked_package_needs_no_archive(repository: Repository, 
     def refuse() -> Archive:
         raise AssertionError("asked for the archive")
 
-    assert unpacked(cache, refuse, "tools", newest((SUITE, "tool"))).pin.packages[0].version == "1-1"
+    assert unpacked(cache, refuse, "tools", newest_tool).pin.packages[0].version == "1-1"
 
 
 def test_a_pruned_pin_is_fetched_again_exactly(repository: Repository, cache: Cache, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab.base.cache import Cache
-from lab.native.programs import PLUGINS, WARNINGS, interface, plugin
+from lab.native.programs import ROOT, WARNINGS, interface, plugin
 from lab.observers import _PATHS, functions_file
 from lab.symbols import read_kallsyms
 
@@ -59,7 +59,7 @@ Node._fields_ = [("parent", POINTER(Node)), ("function", POINTER(Function)), ("i
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plugin") / "stacks.so"
-    sources = [str(PLUGINS / part) for part in PARTS]
+    sources = [str(ROOT / "profile" / part) for part in PARTS]
     subprocess.run(["gcc", "-std=gnu11", "-O1", *WARNINGS, "-shared", "-fPIC", "-o", str(path), *sources], check=True)
     return path
 
