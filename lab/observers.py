@@ -20,7 +20,6 @@ from lab.native.programs import Plugin
 from lab.schedule import SCHEDULE_FILE, SCHEDULE_RESULT, Schedule
 from lab.session import Job, Lab, PhaseSeen, PreparedJob, sampler_of
 from lab.symbols import LINES_FILE, Symbols, image_symbols, twin_symbols
-from lab.topology.model import Topology
 
 _PATIENCE = 4
 """By how much longer an observed boot may take."""
@@ -63,12 +62,13 @@ def counted(lab: Lab, prepared: PreparedJob, phase_seen: PhaseSeen = silent) -> 
 
     The counts are measured files of the boot, LOAD.lines, and a part of its digest. Any other job is as it was.
     """
-    if not prepared.processors.observed or prepared.hardware:
+    processors = prepared.topology.processors
+    if not processors.observed or prepared.topology.emulated:
         return prepared
     symbols = image_symbols(lab, prepared, phase_seen)
     words = (
         f"number={number_offset(symbols):x}",
-        *((f"turn={prepared.processors.turn}",) if prepared.processors.several else ()),
+        *((f"turn={processors.turn}",) if processors.several else ()),
         *_marker(lab, prepared, _FIRST_TURN, "start", "startbytes"),
         *io_ends(lab.payload.entries[_FIO].data),
     )
@@ -76,21 +76,20 @@ def counted(lab: Lab, prepared: PreparedJob, phase_seen: PhaseSeen = silent) -> 
     return _observed(lab, prepared, programs.SHARING, functions, words, window_file=LINES_FILE)
 
 
-def profiled(
-    lab: Lab, prepared: PreparedJob, topology: Topology, job: Job, phase_seen: PhaseSeen = silent
-) -> tuple[PreparedJob, Symbols]:
+def profiled(lab: Lab, prepared: PreparedJob, job: Job, phase_seen: PhaseSeen = silent) -> tuple[PreparedJob, Symbols]:
     """Counts instructions by function and call path (native/profile/plugin.c); with the symbols of image and modules.
 
     Raises CannotJudge for a guest in which instructions are no measure or cannot be counted.
     """
-    if prepared.hardware:
+    topology = prepared.topology
+    if topology.emulated:
         raise CannotJudge("on the wall clock nothing is counted in instructions", remedy="profile a virtual-clock run")
-    if prepared.processors.several:
+    if topology.processors.several:
         # QEMU's inline counters write to wrong addresses there (native/sharing/plugin.c).
         raise CannotJudge("profile counts on one CPU only", remedy="use blklab sharing, or machine: {cpus: 1}")
-    if prepared.processors.observed:
+    if topology.processors.observed:
         raise CannotJudge("the counts of this boot are results, which a profile lacks", remedy="remove machine.counted")
-    symbols = twin_symbols(lab, prepared, topology, job, phase_seen)
+    symbols = twin_symbols(lab, prepared, job, phase_seen)
     # Since 6.6 the assembler's part has a name of its own (3aec4ecb3d1f).
     fork = "ret_from_fork_asm" if symbols.address("ret_from_fork_asm") is not None else "ret_from_fork"
     functions = functions_file(symbols, (*_PATHS, (fork, "f")))
@@ -121,7 +120,7 @@ def executed(lab: Lab, prepared: PreparedJob) -> PreparedJob:
 
     Raises CannotJudge on the wall clock, where CPUs are threads of QEMU and the plugin's notes are not.
     """
-    if prepared.hardware:
+    if prepared.topology.emulated:
         raise CannotJudge("what a load executes is noted in virtual time", remedy="use a virtual-clock scenario")
     return _observed(lab, prepared, programs.EXECUTED)
 

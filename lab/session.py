@@ -37,7 +37,7 @@ from lab.qemu.probe import Kvm, Qemu, accelerator, doubt_of, find_qemu, qemu_is_
 from lab.realise import recipe
 from lab.realise.capability import has_word, missing
 from lab.realise.hardware import BOARD, Hardware, hardware, lacking, memory_words
-from lab.topology.model import Loss, Processors, Topology
+from lab.topology.model import Loss, Topology
 
 NANOSECONDS = 10**9
 _MARGIN = 120
@@ -196,22 +196,23 @@ def watch_of(topology: Topology, load: GuestLoad) -> Sampling | None:
 class PreparedJob:
     """A job that is ready to boot. Two boots with the same ``fingerprint`` must have the same digest.
 
-    ``plugin`` observes the guest from within QEMU (``lab.observers``) and is not in the fingerprint. ``words`` are
-    those of the topology for the kernel command line.
+    ``plugin`` observes the guest from within QEMU (``lab.observers``) and is not in the fingerprint.
     """
 
     kernel: Kernel
-    memory: int
+    topology: Topology
     base: Path
     job_archive: bytes
     steps: tuple[Step, ...]
     wall_limit: float
     fingerprint: Mapping[str, str]
     clock: Clock = field(default_factory=VirtualClock)
-    hardware: Hardware | None = None
     plugin: Plugin = field(default_factory=Plugin)
-    words: tuple[str, ...] = ()
-    processors: Processors = field(default_factory=Processors)
+
+    @functools.cached_property
+    def hardware(self) -> Hardware | None:
+        """QEMU's controllers and their disks; None for devices in the guest."""
+        return hardware(self.topology) if self.topology.emulated else None
 
 
 def unmet(
@@ -238,24 +239,21 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     Raises CannotJudge when the kernel lacks a module, LabBroken when a program of the guest cannot be built.
     """
     work, words = guest_steps(topology, job), topology.kernel_words
-    own_devices = hardware(topology) if topology.emulated else None
-    clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock(single=job.single)
+    clock = accelerator_for(lab, kernel).clock if topology.emulated else VirtualClock(single=job.single)
     modules = [step.name for step in work if isinstance(step, Module)]
     base = image.base_image(lab.cache, kernel, guest_payload(lab, topology), modules, _programs(lab.cache, work))
     loads = sum(load.time + load.patience for load in job.loads)
     # Seconds of host time; a guest that is always busy runs about twenty times slower than its clock.
     limit = 600 + 40 * loads / NANOSECONDS
     processors = topology.processors
-    prepared = PreparedJob(
-        kernel, topology.memory, base, b"", work, limit, job.labels, clock, own_devices, Plugin(), words, processors
-    )
+    prepared = PreparedJob(kernel, topology, base, b"", work, limit, job.labels, clock)
     spec = _machine(lab, prepared)
     if words:
         work = (Confirm("kernel command line", "/proc/cmdline", command_line(spec)), *work)
     # Seconds of guest time in which a working guest finishes.
     deadline = 2 * (loads + len(job.loads) * (job.pause + job.phase)) // NANOSECONDS + _MARGIN
     traced = _TRACE_TIME if any(isinstance(step, TraceOn) for step in work) else 0
-    deadline = (deadline + traced) * (_STARVED if own_devices else 1)
+    deadline = (deadline + traced) * (_STARVED if topology.emulated else 1)
     complete = _complete(kernel, work, words)
     if processors.observed:
         complete = (*complete, *_sections(complete))
@@ -428,6 +426,7 @@ def boot_inputs(lab: Lab, prepared: PreparedJob) -> kit.Inputs:
 
 
 def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
+    topology, own = prepared.topology, prepared.hardware
     spec = MachineSpec(
         program=lab.qemu.path,
         version=lab.qemu.version,
@@ -435,15 +434,15 @@ def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
         initrd=prepared.base,
         job=kit.JOB,
         firmware=lab.qemu.firmware,
-        memory=prepared.memory >> 20,
-        append=("oops=panic", "tsc=reliable", *prepared.words),
+        memory=topology.memory >> 20,
+        append=("oops=panic", "tsc=reliable", *topology.kernel_words),
         preload=lab.steady.path,
     )
-    own, processors = prepared.hardware, prepared.processors
     if own is None:
-        nodes = memory_words(prepared.memory, processors.nodes, processors.of_node)
+        processors = topology.processors
+        nodes = memory_words(topology.memory, processors.nodes, processors.of_node)
         return replace(spec, cpus=processors.cpus, clock=prepared.clock, hardware=tuple(nodes))
     # Only a full firmware sets up bridges and root buses; steady.so serves the virtual clock alone.
-    append = (*_WALL_WORDS, *prepared.words)
+    append = (*_WALL_WORDS, *topology.kernel_words)
     plain = replace(spec, clock=prepared.clock, firmware=None, preload=None, append=append)
     return replace(plain, board=BOARD, cpus=own.cpus, hardware=own.words)

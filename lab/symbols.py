@@ -27,7 +27,6 @@ from lab.native import elf
 from lab.native.programs import Plugin
 from lab.realise.inventory import read_inventory
 from lab.session import Job, Lab, PhaseSeen, PreparedJob, prepare_job, run_job
-from lab.topology.model import Topology
 
 LINES_FILE = "{load}.lines"
 """Measured file: what CPUs shared in the window of a load (native/sharing/plugin.c)."""
@@ -133,9 +132,7 @@ def image_symbols(lab: Lab, prepared: PreparedJob, phase_seen: PhaseSeen = silen
     return Symbols(own, code)
 
 
-def twin_symbols(
-    lab: Lab, prepared: PreparedJob, topology: Topology, job: Job, phase_seen: PhaseSeen = silent
-) -> Symbols:
+def twin_symbols(lab: Lab, prepared: PreparedJob, job: Job, phase_seen: PhaseSeen = silent) -> Symbols:
     """Those of image and modules, from a boot that is the same until fio reads the first load, which is as long."""
     # The guest has a file more for a load with exitall (LayFiles).
     ends = (EXITALL if EXITALL in load.fio else "" for load in job.loads)
@@ -143,7 +140,7 @@ def twin_symbols(
     if short := [load.name for text, load in zip(texts, job.loads, strict=True) if len(text) > len(load.fio)]:
         raise LabBroken(f"the job of load {short[0]} is shorter than that which reads symbols", remedy="report this")
     loads = (replace(load, fio=text.ljust(len(load.fio), "\n")) for text, load in zip(texts, job.loads, strict=True))
-    twin = prepare_job(lab, prepared.kernel, topology, replace(job, loads=tuple(loads), labels={}))
+    twin = prepare_job(lab, prepared.kernel, prepared.topology, replace(job, loads=tuple(loads), labels={}))
     if twin.base != prepared.base or len(twin.job_archive) != len(prepared.job_archive):
         raise LabBroken("the boot that reads symbols differs from the profiled one", remedy="report this as a bug")
     # Where modules are loaded also depends on the processor and the memory, which the command line names.

@@ -71,9 +71,9 @@ def observe(bench: Bench, request: Request) -> Mapping[str, frozenset[str]]:
         record = None if cell.skip else run.boot(cell)
         if record is None or record.outcome is not Outcome.BYE:
             continue
-        prepared, arm = plan.jobs[cell.arm, cell.seed], scenario.arms[cell.arm]
+        prepared = plan.jobs[cell.arm, cell.seed]
         if loaded_modules(prepared) - DEVICE_MODELS:
-            symbols = twin_symbols(bench.lab, prepared, arm.topology, jobs[cell.arm])
+            symbols = twin_symbols(bench.lab, prepared, jobs[cell.arm])
         else:
             symbols = image_symbols(bench.lab, prepared)
         loads = executed_functions(prepared.plugin.windows(run.boot_folder(cell)), symbols)

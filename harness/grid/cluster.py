@@ -103,7 +103,7 @@ def boot_here(order: Order) -> Booted | Lacks | Unfit:
         prepared = replace(order.prepared, kernel=kernel, base=base)
         with tempfile.TemporaryDirectory(prefix="blklab-boot.") as folder, _called_off(order.stop) as abort:
             lab = Lab(store, find_qemu(), steady(store), Payload({}, {}))
-            with _lanes().taken(prepared.memory, abort=abort):
+            with _lanes().taken(prepared.topology.memory, abort=abort):
                 record = run_job(lab, prepared, Path(folder), abort=abort)
             return Booted(replace(record, folder=_HERE), _packed(Path(folder)))
     except LabBroken as error:
@@ -149,8 +149,9 @@ def _unfit(order: Order) -> str:
     qemu = find_qemu()
     if qemu.digest != order.qemu:
         return f"its QEMU {qemu.version_text} {qemu.package} is not the same".replace("  ", " ")
-    if not host.guests_that_fit(order.prepared.memory, _lanes().memory):
-        return f"a guest of {order.prepared.memory >> 20}M does not fit in its memory"
+    memory = order.prepared.topology.memory
+    if not host.guests_that_fit(memory, _lanes().memory):
+        return f"a guest of {memory >> 20}M does not fit in its memory"
     return ""
 
 

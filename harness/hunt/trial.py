@@ -134,7 +134,7 @@ class Ground:
 
     def _scheduled(self, schedule: Schedule) -> PreparedJob:
         """Between changes the turns are those of the topology."""
-        whole = replace(schedule, turn=self.job.processors.turn, uses=self._numbered)
+        whole = replace(schedule, turn=self.job.topology.processors.turn, uses=self._numbered)
         return scheduled(self.lab, self.job, whole, self.places)
 
     def boot(

@@ -200,7 +200,7 @@ def profile_boot(
     lab: Lab, kernel: Kernel, topology: Topology, job: Job, folder: Path, *, phase_seen: PhaseSeen
 ) -> ProfiledBoot:
     """Boot once in ``folder``, which must be empty. Raises CannotJudge where the boot ends badly or is not profiled."""
-    prepared, symbols = profiled(lab, prepare_job(lab, kernel, topology, job), topology, job, phase_seen)
+    prepared, symbols = profiled(lab, prepare_job(lab, kernel, topology, job), job, phase_seen)
     record = run_job(lab, prepared, folder, phase_seen=phase_seen)
     if record.outcome is not Outcome.BYE:
         raise CannotJudge(f"the boot ended badly ({record.outcome}): {record.detail}", remedy=f"see {record.folder}")

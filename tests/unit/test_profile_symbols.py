@@ -31,9 +31,8 @@ class Boots:
 
     def address(self, job: Job = JOB) -> int:
         """Where the only function is."""
-        nothing: Any = None
         prepared: Any = self._prepare(None, None, None, job)
-        (symbol,) = symbols.twin_symbols(self._lab, prepared, nothing, job).functions
+        (symbol,) = symbols.twin_symbols(self._lab, prepared, job).functions
         return symbol.address
 
     def _prepare(self, _lab: object, _kernel: object, _topology: object, job: Job) -> object:
@@ -41,7 +40,7 @@ class Boots:
         fingerprint = {**self.fingerprint, **job.labels}
         steps = [step for load in job.loads for step in (LayFiles(load.name, load.fio), RunLoad(load.name, load.fio))]
         archive = b"".join(job_files(steps, deadline=1).values())
-        return SimpleNamespace(kernel=None, base=base, job_archive=archive, fingerprint=fingerprint)
+        return SimpleNamespace(kernel=None, topology=None, base=base, job_archive=archive, fingerprint=fingerprint)
 
     def _run(self, *_: object, **__: object) -> object:
         self.made += 1

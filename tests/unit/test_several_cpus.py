@@ -121,8 +121,9 @@ def test_nodes_need_a_kernel_that_has_them(nodes: int, lacks: bool, tmp_path: Pa
 def test_a_guest_has_hardware_for_its_nodes(nodes: int, words: tuple[str, ...], tmp_path: Path) -> None:
     qemu = Qemu(Path("/opt/qemu"), (10, 0, 13), "", frozenset(), None, "q" * 64)
     lab = Lab(Cache(tmp_path), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
-    own = kernel(tmp_path / "kernel", {})
-    spec = _machine(lab, PreparedJob(own, 512 << 20, tmp_path, b"", (), 0.0, {}, processors=Processors(4, nodes=nodes)))
+    own, topology = kernel(tmp_path / "kernel", {}), load(GOOD, tmp_path).arms["shared"].topology
+    topology = replace(topology, memory=512 << 20, processors=Processors(4, nodes=nodes))
+    spec = _machine(lab, PreparedJob(own, topology, tmp_path, b"", (), 0.0, {}))
     assert (spec.cpus, spec.hardware) == (4, words)
 
 
@@ -250,7 +251,7 @@ def test_a_boot_with_counts_has_the_names_of_figures_outside_its_digest(
         (into / "kallsyms.gz").write_bytes(text)
 
     lab.cache.entry("kallsyms", own.digest, fill)
-    prepared = PreparedJob(own, 0, tmp_path, b"", (), 0.0, {})
+    prepared = PreparedJob(own, load(GOOD, tmp_path).arms["shared"].topology, tmp_path, b"", (), 0.0, {})
     before = record(tmp_path, files)
     after = with_line_names(lab, prepared, before, names)
     assert after.files == {**files, **({} if added is None else {LINE_NAMES: added.encode()})}

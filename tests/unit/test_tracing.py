@@ -19,9 +19,10 @@ from lab.guest.steps.load import RunLoad, Sampling, TraceOff, TraceOn
 from lab.native.programs import EXECUTED, Steady
 from lab.observers import executed
 from lab.qemu.probe import Qemu
-from lab.realise.hardware import Hardware
 from lab.session import Job, Lab, PreparedJob, guest_steps
 from lab.symbols import Symbol, Symbols
+from lab.topology.emulated import emulated
+from lab.topology.load import load_topology
 from tests.unit.analysis_samples import claim, null_topology, scenario
 from tests.unit.payload_samples import kernel
 from tests.unit.store_samples import record
@@ -99,14 +100,15 @@ def test_modules_count_where_their_symbols_are_known() -> None:
 
 
 def job(folder: Path, *steps: Step) -> PreparedJob:
-    return PreparedJob(kernel(folder, {}), 0, folder, b"", steps, 1.0, {})
+    return PreparedJob(kernel(folder, {}), load_topology("neighbours", near=folder), folder, b"", steps, 1.0, {})
 
 
 def test_what_a_load_executes_is_not_noted_on_the_wall_clock(tmp_path: Path) -> None:
     """There QEMU executes each CPU in a thread, and ended with signal 11 in two of six boots."""
     qemu = Qemu(Path("/opt/qemu"), (10, 0, 2), "", frozenset(), None, "q" * 64)
     lab = Lab(Cache(tmp_path / "cache"), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
-    wall = replace(job(tmp_path, RunLoad("solo", "", WATCHED)), hardware=Hardware(2, (), {}))
+    virtual = job(tmp_path, RunLoad("solo", "", WATCHED))
+    wall = replace(virtual, topology=emulated(virtual.topology))
     with pytest.raises(CannotJudge, match="noted in virtual time"):
         executed(lab, wall)
 

@@ -30,12 +30,12 @@ def traced(lab: Lab, kernel: Kernel, row: Pair) -> PreparedJob:
 
 def profile(lab: Lab, kernel: Kernel, row: Pair) -> PreparedJob:
     prepared = prepare_job(lab, kernel, row.arm.topology, row.job)
-    return profiled(lab, prepared, row.arm.topology, row.job)[0]
+    return profiled(lab, prepared, row.job)[0]
 
 
 def functions(lab: Lab, kernel: Kernel, row: Pair) -> PreparedJob:
     prepared = prepare_job(lab, kernel, row.arm.topology, row.job)
-    return plainly(lab, kernel, row) if prepared.processors.observed else executed(lab, prepared)
+    return plainly(lab, kernel, row) if prepared.topology.processors.observed else executed(lab, prepared)
 
 
 WAYS: tuple[Way, ...] = (plainly, traced, profile, functions)

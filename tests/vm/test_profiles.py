@@ -120,7 +120,7 @@ def test_instructions_added_to_functions_are_listed_first_and_exactly(
     kernel, arm = resolve(spec, lab.cache), scenario.arms["mq-deadline"]
     job = guest_job(scenario, arm, 1)
     prepared = prepare_job(lab, kernel, arm.topology, job)
-    symbols = twin_symbols(lab, prepared, arm.topology, job).functions
+    symbols = twin_symbols(lab, prepared, job).functions
     for name, added in mutants.items():
         kernel = slower(kernel, symbols, name, added, tmp_path)
     found = differential(before, profiled(lab, kernel, scenario, "mq-deadline", tmp_path / "boot")["libaio"])
