@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import copyfile
 
@@ -19,7 +19,7 @@ from lab.base.reading import read_json, read_regular
 from lab.base.record import BootRecord, Outcome
 from lab.guest import console
 from lab.guest.protocol import ResultReader
-from lab.qemu.argv import CONSOLE_FILE, JOB_KEY, RESULTS_FILE, MachineSpec, machine_argv
+from lab.qemu.argv import CONSOLE_FILE, JOB_KEY, RESULTS_FILE, MachineSpec, fingerprint_argv
 
 REPEAT, EXPECTED, INPUTS, RESULTS, CONSOLE = "repeat.sh", "expected.sha256", "inputs.json", RESULTS_FILE, CONSOLE_FILE
 KERNEL, BASE, JOB, STEADY = "kernel", "base.cpio", "job.cpio", "steady.so"
@@ -52,9 +52,7 @@ class Inputs:
 
 def repeat_script(spec: MachineSpec, inputs: Inputs, wall_limit: float) -> str:
     """The shell script that repeats a boot of ``spec``."""
-    kernel, initrd = (Path(name) for name in ("KERNEL", "INITRD"))
-    roles = machine_argv(replace(spec, program=Path("QEMU"), kernel=kernel, initrd=initrd))
-    words = " ".join(_PLACES.get(word) or _beside_script(word) for word in roles)
+    words = " ".join(_PLACES.get(word) or _beside_script(word) for word in fingerprint_argv(spec))
     values = {
         "@KERNEL@": shlex.quote(str(inputs.kernel)),
         "@KERNEL_SHA256@": inputs.kernel_digest,
