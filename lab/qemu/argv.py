@@ -19,11 +19,6 @@ class VirtualClock:
 
     single: bool = False  # blocks of one instruction, so that CPUs can change behind each (QEMU 8.1)
 
-    name: ClassVar[str] = "virtual"
-    cannot_see: ClassVar[str] = (
-        "It cannot see lock and cache-line contention or true parallelism: "
-        "every instruction takes the same time, and all vCPUs share one instruction stream."
-    )
     exact: ClassVar[bool] = True
 
     def cpu(self, version: tuple[int, ...]) -> str:
@@ -68,8 +63,6 @@ class WallClock:
     accelerator: str = "tcg"
     model: str = "host"
 
-    name: ClassVar[str] = "wall"
-    cannot_see: ClassVar[str] = "It cannot see effects smaller than the noise of the host."
     exact: ClassVar[bool] = False
 
     def cpu(self, version: tuple[int, ...]) -> str:
