@@ -34,7 +34,8 @@ _CODENAMES = {"11": "bullseye", "12": "bookworm", "13": "trixie", "14": "forky"}
 _SERIES_FORM = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
 _VERSION_FORM = re.compile(r"(?:[0-9]+:)?[0-9]+\.[0-9]+\.[0-9]+[A-Za-z0-9.+~]*-[A-Za-z0-9.+~]+")
 _SUITE_FORM = re.compile(r"[a-z]+(?:-[a-z]+)*")
-_IMAGES = r"linux-image-[0-9]+\.[0-9]+\.[0-9]+(?!.*(?:cloud|rt|unsigned|dbg|debug)).*-amd64"
+IMAGES = r"linux-image-[0-9]+\.[0-9]+\.[0-9]+(?!.*(?:cloud|rt|unsigned|dbg|debug)).*-amd64"
+"""Of every kernel that a suite lists; no cloud, real-time, unsigned or debug kernels."""
 _CHANGELOG = "changelog.gz"
 _PARTS = re.compile(r"(linux-(?:image|binary|modules|base)-[0-9][^\s,|]*) \(=")
 
@@ -117,7 +118,7 @@ def _newest_in(groups: Sequence[Sequence[str]], series: str) -> Choose:
     """The newest kernel of a series or stable release (any when empty) in the first group of suites that has one."""
     named = KernelRange(alone=Release.parse(series)) if series else KernelRange()
     return lambda archive: with_parts(
-        archive, newest(archive, groups, f"kernel {series}".strip(), _IMAGES, named.has, named=named.alone)
+        archive, newest(archive, groups, f"kernel {series}".strip(), IMAGES, named.has, named=named.alone)
     )
 
 
@@ -130,7 +131,7 @@ def _exactly(version: str) -> Choose:
         groups = suites_of(Release.parse(version).series)
     what = f"kernel {version} (any more)"
     return lambda archive: with_parts(
-        archive, newest(archive, groups, what, _IMAGES, lambda offered: offered.text == version)
+        archive, newest(archive, groups, what, IMAGES, lambda offered: offered.text == version)
     )
 
 
@@ -163,11 +164,6 @@ def newest(
         remedy=f"name an archive that still has it, such as {sources.archive_variable(every[0])}=URI, "
         "or choose another kernel",
     )
-
-
-def offered(archive: Archive, suite: str) -> Sequence[Package]:
-    """The image packages of every kernel that ``suite`` lists; no cloud, real-time, unsigned or debug kernels."""
-    return archive.search(suite, _IMAGES)
 
 
 def with_parts(archive: Archive, image: Package) -> list[Package]:
@@ -232,7 +228,7 @@ def offers(cache: Cache, tell: Tell) -> tuple[Offer, ...]:
     archive, failures = Archive(cache, sources.debian(), tell), list[BlklabError]()
     for suite in SUITES:
         try:
-            for image in offered(archive, suite):
+            for image in archive.search(suite, IMAGES):
                 listed.setdefault(image.version, Offer(image.version, suite))
         except BlklabError as error:
             tell(f"{suite} is not listed: {error.message}")

@@ -20,7 +20,7 @@ from lab.base.digest import digest_bytes, digest_file
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import progress, run, time_left
 from lab.base.units import Tell, silent
-from lab.packages.sources import Distribution, archive_variable, paragraphs
+from lab.packages.sources import Distribution, archive_variable, paragraphs, variable_of
 
 # An apt that outlives a killed blklab would keep writing and hold apt's locks.
 BOUND = ("setpriv", "--pdeathsig", "KILL", "--")
@@ -230,8 +230,8 @@ class _Apt:
 
     def _explain(self, error: LabBroken, command: str) -> LabBroken | CannotJudge:
         distribution, suite, said = self._distribution, self._suite, _complaints(error.message)
-        uri, mirror = distribution.uri(suite), f"name another mirror: {distribution.variable('MIRROR')}=URI"
-        keyring = f"update the keyring package, or name a keyring: {distribution.variable('KEYRING')}=FILE"
+        uri, mirror = distribution.uri(suite), f"name another mirror: {variable_of(distribution.name, 'MIRROR')}=URI"
+        keyring = f"update the keyring package, or name a keyring: {variable_of(distribution.name, 'KEYRING')}=FILE"
         moved = f"name the archive that it moved to: {archive_variable(suite)}=URI"
         cases = (
             (_UNSIGNED, f"{distribution.keyring} does not verify the signature of {suite} at {uri}", keyring),
@@ -253,7 +253,7 @@ class _Apt:
         return (CannotJudge if signs is _ABSENT else LabBroken)(f"{what}: {said}", remedy=remedy)
 
     def _no_network(self, said: str) -> LabBroken:
-        uri, mirror = self._distribution.uri(self._suite), self._distribution.variable("MIRROR")
+        uri, mirror = self._distribution.uri(self._suite), variable_of(self._distribution.name, "MIRROR")
         return LabBroken(
             f"{self._suite} cannot be fetched from {uri}, and the cache does not have it: {said}",
             remedy=f"check the network and proxies, or name another mirror: {mirror}=URI",

@@ -39,9 +39,6 @@ class Distribution:
     security: str
     keyring: Path
 
-    def variable(self, kind: str) -> str:
-        return _variable(self.name, kind)
-
     def has(self, suite: str) -> bool:
         """Whether there is an archive that could serve ``suite``."""
         return bool(self._served_by(suite))
@@ -49,7 +46,7 @@ class Distribution:
     def uri(self, suite: str) -> str:
         """The archive that serves ``suite``. Raises Misuse when the host's configuration names none, or no URI."""
         uri = self._served_by(suite)
-        variable = self.variable("SECURITY_MIRROR" if suite.endswith("-security") else "MIRROR")
+        variable = variable_of(self.name, "SECURITY_MIRROR" if suite.endswith("-security") else "MIRROR")
         if uri and not _URI.fullmatch(uri):
             # It becomes a line of a sources file, where another line may switch off the check of signatures.
             variable = archive_variable(suite) if os.environ.get(archive_variable(suite)) else variable
@@ -68,7 +65,7 @@ class Distribution:
         return override or (self.security if suite.endswith("-security") else self.main)
 
 
-def _variable(distribution: str, kind: str) -> str:
+def variable_of(distribution: str, kind: str) -> str:
     """The environment variable that overrides the MIRROR, SECURITY_MIRROR or KEYRING of a distribution."""
     return f"BLKLAB_{distribution.upper()}_{kind}"
 
@@ -159,15 +156,15 @@ def _distribution(
 ) -> Distribution:
     return Distribution(
         name=name,
-        main=environ.get(_variable(name, "MIRROR")) or next(iter(main), ""),
-        security=environ.get(_variable(name, "SECURITY_MIRROR")) or next(iter(security), ""),
+        main=environ.get(variable_of(name, "MIRROR")) or next(iter(main), ""),
+        security=environ.get(variable_of(name, "SECURITY_MIRROR")) or next(iter(security), ""),
         keyring=_keyring(name, keyrings, environ),
     )
 
 
 def _keyring(name: str, keyrings: Path, environ: Mapping[str, str]) -> Path:
     """The keys that sign the archive. Raises LabBroken when the host does not have them."""
-    variable = _variable(name, "KEYRING")
+    variable = variable_of(name, "KEYRING")
     named = environ.get(variable)
     if named:
         if not Path(named).is_file() or not named.isprintable():

@@ -334,7 +334,7 @@ def test_the_offers_of_all_suites_that_answer(suites: Repository, cache: Cache) 
 )
 def test_the_parts_of_recorded_kernels(suites: Repository, cache: Cache, version: str, parts: list[str]) -> None:
     archive = Archive(cache, sources.debian())
-    image = next(one for one in debian.offered(archive, BACKPORTS) if one.version == version)
+    image = next(one for one in archive.search(BACKPORTS, debian.IMAGES) if one.version == version)
     chosen = debian.with_parts(archive, image)
     assert [package.name.split("-")[1] for package in chosen] == parts
     assert {package.version for package in chosen} == {version}
@@ -343,7 +343,7 @@ def test_the_parts_of_recorded_kernels(suites: Repository, cache: Cache, version
 @needs_apt
 def test_a_recorded_kernel_whose_parts_are_not_listed(suites: Repository, cache: Cache) -> None:
     archive = Archive(cache, sources.debian())
-    image = next(one for one in debian.offered(archive, BACKPORTS) if one.version == "7.0.13-1~bpo13+1")
+    image = next(one for one in archive.search(BACKPORTS, debian.IMAGES) if one.version == "7.0.13-1~bpo13+1")
     path = r"pool/main/l/linux/linux-base-7\.0\.13\+deb13-amd64_7\.0\.13-1~bpo13\+1_amd64\.deb"
     with pytest.raises(CannotJudge, match=f"its pool has no {path}"):
         debian.with_parts(archive, image)
