@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.base.errors import CannotJudge, InputErrors, Misuse, Problem
+from lab.base.errors import CannotJudge, Misuse
 from lab.kernels.model import Kernel, RangeError, Release, parse_range
-from lab.yaml.strict import shown_path
+from lab.yaml.strict import Mark, Problems, shown_path
 
 FRAGMENTS = Path(__file__).resolve().parents[2] / "kconfigs"
 UNSET = "n"
@@ -58,17 +58,6 @@ class WantedOption:
 
 
 @dataclass(frozen=True)
-class Lost:
-    """An option that the kernel's own configuration did not take over. ``got`` is its value there, ``n`` when unset."""
-
-    wanted: WantedOption
-    got: str
-
-    def __str__(self) -> str:
-        return f"{' or '.join(self.wanted.names)}={self.wanted.value} ({self.wanted.place}) is {self.got}"
-
-
-@dataclass(frozen=True)
 class Drift:
     """Options that differ between two configurations: name to (first, second), ``n`` where it is not set.
 
@@ -86,18 +75,16 @@ def fragments(*, debug: bool = False) -> tuple[Path, ...]:
 
 def read_fragments(paths: Iterable[Path]) -> tuple[WantedOption, ...]:
     """What the fragments ask for; of an option that is named twice the last. Raises InputErrors."""
-    wanted: dict[str, WantedOption] = {}
-    problems: list[Problem] = []
+    wanted, problems = dict[str, WantedOption](), Problems()
     for path in paths:
         for option in _FragmentReader(path, problems).read():
             wanted[option.option] = option
-    if problems:
-        raise InputErrors(problems)
+    problems.raise_if_any()
     return tuple(wanted.values())
 
 
 class _FragmentReader:
-    def __init__(self, path: Path, problems: list[Problem]) -> None:
+    def __init__(self, path: Path, problems: Problems) -> None:
         self._path, self._problems = path, problems
         self._names: dict[str, tuple[str, ...]] = {}
         self._kernels: dict[str, str] = {}
@@ -130,17 +117,20 @@ class _FragmentReader:
             )
 
     def _problem(self, line: int, column: int, message: str, remedy: str) -> None:
-        self._problems.append(Problem(shown_path(self._path), line, column, message, remedy))
+        self._problems.add(Mark(shown_path(self._path), line, column), message, remedy)
 
 
-def lost(wanted: Iterable[WantedOption], config: Mapping[str, str], release: Release) -> tuple[Lost, ...]:
-    """The options that ``config`` should have on a kernel of that release, and has not."""
-    absent: dict[tuple[str, ...], Lost] = {}
+def lost(wanted: Iterable[WantedOption], config: Mapping[str, str], release: Release) -> Mapping[str, WantedOption]:
+    """The options that ``config`` should have on a kernel of that release, and has not, by what it has instead."""
+    absent: dict[tuple[str, ...], WantedOption] = {}
     for option in wanted:
         unset = all(config.get(name, UNSET) != option.value for name in option.names)
         if unset and option.belongs_to(release):
-            absent[option.names] = Lost(option, config.get(option.option, UNSET))
-    return tuple(absent.values())
+            absent[option.names] = option
+    return {
+        f"{' or '.join(own.names)}={own.value} ({own.place}) is {config.get(own.option, UNSET)}": own
+        for own in absent.values()
+    }
 
 
 def needs(wanted: Iterable[WantedOption], config: Mapping[str, str]) -> tuple[WantedOption, ...]:
@@ -222,8 +212,8 @@ def demand_survivors(wanted: Sequence[WantedOption], config: Mapping[str, str], 
         return
     known = _known_options(tree)
     lines = [
-        f"    {option}" + ("" if known.intersection(option.wanted.names) else ": this tree has no option of that name")
-        for option in missing
+        f"    {what}" + ("" if known.intersection(option.names) else ": this tree has no option of that name")
+        for what, option in missing.items()
     ]
     raise CannotJudge(
         f"{len(missing)} options of the lab's configuration are not in that of {release}:\n" + "\n".join(lines),

@@ -9,12 +9,12 @@ besides kconfigs/, such as DM_SNAPSHOT, and ``Scenarios:`` those of which it mak
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lab.base.errors import CannotJudge, InputErrors, Misuse, Problem
+from lab.base.errors import CannotJudge, Misuse
 from lab.kernels.model import RangeError, Release, parse_range
-from lab.yaml.strict import names, nearest, shown_path
+from lab.yaml.strict import Mark, Problems, names, nearest, shown_path
 
 MUTANTS = Path(__file__).resolve().parents[2] / "scenarios/mutants"
 NAME_FORM = r"[a-z0-9]+(?:-[a-z0-9]+)*"
@@ -40,14 +40,12 @@ class Mutation:
 
 def catalogue(folder: Path = MUTANTS) -> Mapping[str, tuple[Mutation, ...]]:
     """Every mutant by name, with its patches. Raises InputErrors with all mistakes of all headers."""
-    problems: list[Problem] = []
-    known: dict[str, tuple[Mutation, ...]] = {}
+    problems, known = Problems(), dict[str, tuple[Mutation, ...]]()
     for path in sorted(folder.glob("*.patch")):
         mutation = _read(path, problems)
         if mutation is not None:
             known[mutation.name] = (*known.get(mutation.name, ()), mutation)
-    if problems:
-        raise InputErrors(problems)
+    problems.raise_if_any()
     return known
 
 
@@ -75,10 +73,10 @@ def demand_known(name: str, known: Collection[str] | None = None) -> None:
         raise Misuse(f"there is no mutant {name}{nearest(name, known)}", remedy=f"the mutants are {names(known)}")
 
 
-def _read(path: Path, problems: list[Problem]) -> Mutation | None:
-    match = _FILE.fullmatch(path.name)
+def _read(path: Path, problems: Problems) -> Mutation | None:
+    start, match = Mark(shown_path(path), 1, 1), _FILE.fullmatch(path.name)
     if match is None:
-        problems.append(Problem(shown_path(path), 1, 1, "not the name of a mutant's file", "NAME.patch, a-z, 0-9, -"))
+        problems.add(start, "not the name of a mutant's file", "NAME.patch, a-z, 0-9, -")
         return None
     header: dict[str, str] = {}
     for number, line in enumerate(path.read_text().splitlines(), start=1):
@@ -88,18 +86,18 @@ def _read(path: Path, problems: list[Problem]) -> Mutation | None:
         if field is not None:
             header[field[1]] = field[2]
             if field[1] == "Kernels":
-                _check_range(path, number, field[2], problems)
+                _check_range(field[2], replace(start, line=number), problems)
     for key in ("Mutant", "Kernels"):
         if key not in header:
-            problems.append(Problem(shown_path(path), 1, 1, f"the line {key}: is missing before the diff"))
+            problems.add(start, f"the line {key}: is missing before the diff")
             return None
     options, scenarios = (tuple(header.get(key, "").split()) for key in ("Options", "Scenarios"))
     return Mutation(match[1], header["Kernels"], path, options, scenarios)
 
 
-def _check_range(path: Path, line: int, text: str, problems: list[Problem]) -> None:
+def _check_range(text: str, mark: Mark, problems: Problems) -> None:
     try:
         parse_range(text)
     except RangeError as error:
         column = len("Kernels: ") + 1 + error.offset
-        problems.append(Problem(shown_path(path), line, column, error.message, error.remedy))
+        problems.add(replace(mark, column=column), error.message, error.remedy)
