@@ -29,10 +29,9 @@ from harness.scenario.model import Claim, Scenario
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
 from lab.qemu.probe import find_qemu
 from lab.yaml.strict import names, nearest
-from tools.command import FURTHER, SOURCE, command, tool
+from tools.command import FOLDER, FURTHER, SOURCE, Measure, command, measuring, tool
 from tools.evidence.rows import EvidenceRow, arms_of, load_zoo, shipped_scenarios
 from tools.evidence.scorer import evidence_from, ratio_figure
-from tools.measure import FOLDER, Measure, measuring
 
 COMMAND = command("thresholds")
 Json = Mapping[str, Any]

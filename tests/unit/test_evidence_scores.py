@@ -17,6 +17,7 @@ from lab.base.record import Outcome
 from tests.unit.analysis_samples import AT_MOST, SHARE, cell, cells, claim, control, ratio, scenario
 from tests.unit.evidence_samples import SOURCE, STARVED, changed, rows_of, scores_of
 from tests.unit.store_samples import KERNEL, boot_all, new_run
+from tools.command import NOT_MEASURED, stored_runs
 from tools.evidence import scorer
 from tools.evidence.failures import prove_claims, score_claims, shortfalls
 from tools.evidence.rows import EvidenceRow, RowSide, Topic
@@ -28,7 +29,6 @@ from tools.evidence.scorer import (
     score_newest,
     score_zoo,
 )
-from tools.measure import NOT_MEASURED, stored_runs
 
 LIFO = control(AT_MOST, SHARE, mutant="lifo-wake")
 ARM = control(AT_MOST, ratio("red.together.fast.iops", "red.solo.fast.iops"))

@@ -28,7 +28,7 @@ from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, LabBroken, 
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import claim, control, ratio, scenario
 from tests.unit.store_samples import boot_all, facts, files, new_run, record
-from tools.measure import newest_runs
+from tools.command import newest_runs
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 MODEL = scenario([claim()], [control()], ["none", "red"])

@@ -46,8 +46,8 @@ from tests.unit.analysis_samples import cells as sample_cells
 from tests.unit.analysis_samples import claim, null_topology, scenario
 from tests.unit.record_samples import run_of
 from tools import thresholds
+from tools.command import Measure
 from tools.evidence.rows import load_zoo, shipped_scenarios
-from tools.measure import Measure
 from tools.thresholds import (
     MORE,
     RELINKED,

@@ -18,7 +18,7 @@ from lab.base.cache import Cache
 from lab.base.errors import Misuse
 from lab.yaml.strict import names, nearest, quoted
 from tools import noise
-from tools.command import FURTHER, SOURCE, tool
+from tools.command import FOLDER, FURTHER, SOURCE, Measure, measuring, tool
 from tools.evidence import pages
 from tools.evidence.failures import score_claims
 from tools.evidence.pages import EvidencePage, worst_code, zoo_page
@@ -38,7 +38,6 @@ from tools.evidence.scorer import (
     score_newest,
     score_zoo,
 )
-from tools.measure import FOLDER, Measure, measuring
 
 _KINDS = ("tree:", "source:")
 _REPORTS = PAGES / "field-reports.md"

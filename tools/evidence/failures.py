@@ -10,9 +10,9 @@ from harness.limits.entries import UNPROVEN, entries, killer, killers, unit_of
 from harness.report.claims import value
 from harness.scenario.model import Claim, Control, Status, is_in
 from lab.kernels.mutants import catalogue
+from tools.command import NOT_MEASURED, Measure
 from tools.evidence.rows import EvidenceRow, arms_of, by_scenario
 from tools.evidence.scorer import RowScore, score
-from tools.measure import NOT_MEASURED, Measure
 
 _MUTANT, _KERNELS = "mutant ", "kernels "
 

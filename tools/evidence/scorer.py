@@ -19,8 +19,8 @@ from harness.scenario.model import Claim, Control, Ratio, Scenario, Status
 from harness.scenario.registry import OF_ROLES
 from lab.base.errors import CannotJudge
 from lab.kernels.model import by_release, series_of
+from tools.command import Measure, newest_runs
 from tools.evidence.rows import EvidenceRow, RowSide, Topic, arms_of, by_scenario
-from tools.measure import Measure, newest_runs
 
 
 @dataclass(frozen=True)
