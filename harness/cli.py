@@ -116,9 +116,9 @@ def _dispatch(arguments: Sequence[str], build: "Callable[[Sequence[str]], Parser
 
         _check_environment()
         with escaped_output():
-            execute = (build or build_parser)(arguments).parse(arguments)
+            command = (build or build_parser)(arguments).parse(arguments)
             gc.enable()
-            code: int = execute()
+            code = command.execute()
     finally:
         gc.freeze()
         gc.enable()

@@ -34,7 +34,6 @@ def source(spec: str) -> str:
 
 
 SOURCE = option(
-    "--source",
     type=source,
     default=base_spec,
     metavar="SPEC",
@@ -47,7 +46,7 @@ def command(name: str) -> str:
     return f"scripts/run --dev python -m tools.{name}"
 
 
-def tool(name: str, described: str, options: Command) -> Callable[..., int]:
+def tool(name: str, described: str, options: type[Command]) -> Callable[..., int]:
     """A main function: it takes the words of a command line, by default those of the process."""
 
     def build(_: Sequence[str]) -> Parser:

@@ -110,21 +110,25 @@ def row(costs: Mapping[tuple[str, str], float]) -> CpuCost:
     return CpuCost(requests[0], requests[1], kib)
 
 
-def print_rows(*, kernel: str, driver: Sequence[str], results: str | None, jobs: int) -> int:
-    bench, built = bench_of(results, jobs, folder="costs"), kernel_of(kernel)
-    for own in map(Driver, driver or TOPOLOGIES):
-        costs = measure(bench, built, own)
-        for (elevator, load), ns in costs.items():
-            tell(f"{own} {elevator} {load} {ns:,.0f} ns")
-        fitted, known = row(costs), CPU_COSTS[own]
-        note = "" if fitted == known else f"  # the table has {known.alone:_}, {known.queued:_}, {known.kib:_}"
-        print(f"    Driver.{own.name}: CpuCost({fitted.alone:_}, {fitted.queued:_}, {fitted.kib:_}),{note}")
-    return EXIT_PASS
+class Costs(Command):
+    kernel: str = KERNEL
+    driver: Sequence[str] = option(action="append", default=[], choices=[*map(str, TOPOLOGIES)], help="default: all")
+    results: str | None = RESULTS
+    jobs: int = JOBS
+
+    def __call__(self) -> int:
+        bench, built = bench_of(self.results, self.jobs, folder="costs"), kernel_of(self.kernel)
+        for own in map(Driver, self.driver or TOPOLOGIES):
+            costs = measure(bench, built, own)
+            for (elevator, load), ns in costs.items():
+                tell(f"{own} {elevator} {load} {ns:,.0f} ns")
+            fitted, known = row(costs), CPU_COSTS[own]
+            note = "" if fitted == known else f"  # the table has {known.alone:_}, {known.queued:_}, {known.kib:_}"
+            print(f"    Driver.{own.name}: CpuCost({fitted.alone:_}, {fitted.queued:_}, {fitted.kib:_}),{note}")
+        return EXIT_PASS
 
 
-DRIVERS = option("--driver", action="append", default=[], choices=[*map(str, TOPOLOGIES)], help="default: all")
-TOOL = Command(print_rows, (KERNEL, DRIVERS, RESULTS, JOBS))
-main = tool("costs", "Measure what an I/O costs the CPU of a guest, by driver.", TOOL)
+main = tool("costs", "Measure what an I/O costs the CPU of a guest, by driver.", Costs)
 
 
 if __name__ == "__main__":

@@ -112,39 +112,35 @@ def _ranges(places: Sequence[int]) -> str:
     return ",".join("-".join(map(str, dict.fromkeys((run[0], run[-1])))) for run in runs)
 
 
-def measure(
-    *, scenarios: Sequence[str], kernel: str, out: Path, arms: Sequence[str], jobs: int, results: str | None
-) -> int:
-    named = [load_scenario(name) for name in scenarios] or every_scenario()
-    bench, built = bench_of(results, jobs, folder="executed"), kernel_of(kernel)
-    known = load_coverage(out)
-    coverage = known if known and (scenarios or known.kernel == built.origin) else Coverage(built.origin, {}, {})
-    if built.origin not in coverage.kernel:
-        coverage = replace(coverage, kernel=f"{coverage.kernel}; of some scenarios {built.origin}")
-    for scenario in named:
-        try:
-            loads = observe(bench, Request(scenario, built, arms=tuple(arms)))
-        except CannotJudge as error:
-            tell(f"{scenario.name}: {error.message}")
-            continue
-        coverage = with_scenario(coverage, scenario, loads)
-        save_coverage(out, coverage)
-        tell(f"{scenario.name}: {len(loads)} loads, {len(frozenset().union(*loads.values()))} functions")
-    return EXIT_PASS
+class MeasureCoverage(Command):
+    scenarios: Sequence[str] = SOME_SCENARIOS
+    kernel: str = KERNEL.but(default=DEFAULT, help=f"a build from source (default: {DEFAULT})")
+    out: Path = option(type=Path, default=EXECUTED, metavar="FILE", help="default: scenarios/executed.json")
+    arms: Sequence[str] = ARMS
+    jobs: int = JOBS
+    results: str | None = RESULTS
+
+    def __call__(self) -> int:
+        named = [load_scenario(name) for name in self.scenarios] or every_scenario()
+        bench, built = bench_of(self.results, self.jobs, folder="executed"), kernel_of(self.kernel)
+        known = load_coverage(self.out)
+        same = known and (self.scenarios or known.kernel == built.origin)
+        coverage = known if known and same else Coverage(built.origin, {}, {})
+        if built.origin not in coverage.kernel:
+            coverage = replace(coverage, kernel=f"{coverage.kernel}; of some scenarios {built.origin}")
+        for scenario in named:
+            try:
+                loads = observe(bench, Request(scenario, built, arms=tuple(self.arms)))
+            except CannotJudge as error:
+                tell(f"{scenario.name}: {error.message}")
+                continue
+            coverage = with_scenario(coverage, scenario, loads)
+            save_coverage(self.out, coverage)
+            tell(f"{scenario.name}: {len(loads)} loads, {len(frozenset().union(*loads.values()))} functions")
+        return EXIT_PASS
 
 
-TOOL = Command(
-    measure,
-    (
-        SOME_SCENARIOS,
-        KERNEL.but(default=DEFAULT, help=f"a build from source (default: {DEFAULT})"),
-        option("--out", type=Path, default=EXECUTED, metavar="FILE", help="default: scenarios/executed.json"),
-        ARMS,
-        JOBS,
-        RESULTS,
-    ),
-)
-main = tool("coverage", "Measure which load executes which functions of the kernel.", TOOL)
+main = tool("coverage", "Measure which load executes which functions of the kernel.", MeasureCoverage)
 
 
 if __name__ == "__main__":

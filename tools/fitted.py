@@ -41,21 +41,23 @@ def extremes(run: RunFolder) -> Iterator[tuple[str, Extreme]]:
                 yield "TAKEN_BACK", (cpu["idle"] / cpu["elapsed"], f"{run.path} {cell.arm}.{load.name}")
 
 
-def print_extremes(*, results: str | None) -> int:
-    """The highest of each constant in all runs that can be judged."""
-    highest: dict[str, list[Extreme]] = {}
-    for path in sorted(results_root(results).glob("*/[0-9]*")):
-        with suppress(Misuse, LabBroken):
-            for constant, extreme in extremes(load_run(path)):
-                highest.setdefault(constant, []).append(extreme)
-    for constant, every in sorted(highest.items()):
-        value, where = max(every)
-        print(f"{constant} = {getattr(fitted, constant)}: {value:.4f} at most in {len(every)} figures, {where}")
-    return EXIT_PASS
+class PrintExtremes(Command):
+    results: str | None = RESULTS
+
+    def __call__(self) -> int:
+        """The highest of each constant in all runs that can be judged."""
+        highest: dict[str, list[Extreme]] = {}
+        for path in sorted(results_root(self.results).glob("*/[0-9]*")):
+            with suppress(Misuse, LabBroken):
+                for constant, extreme in extremes(load_run(path)):
+                    highest.setdefault(constant, []).append(extreme)
+        for constant, every in sorted(highest.items()):
+            value, where = max(every)
+            print(f"{constant} = {getattr(fitted, constant)}: {value:.4f} at most in {len(every)} figures, {where}")
+        return EXIT_PASS
 
 
-TOOL = Command(print_extremes, (RESULTS,))
-main = tool("fitted", "Print how near stored runs come to fitted constants.", TOOL)
+main = tool("fitted", "Print how near stored runs come to fitted constants.", PrintExtremes)
 
 
 if __name__ == "__main__":

@@ -43,17 +43,28 @@ Rounds = Mapping[str, Sequence[SpeedSample]]
 """Samples by row, one of each round; the first row is the reference."""
 
 
-def compare(*, base: Path | None, rounds: int, work: Sequence[Sequence[str]] | None, kernel: str) -> int:
-    if base is not None and not base.is_dir():
-        raise no_such_folder(base, "checkout")
-    checkout = base.absolute() if base else None
-    for given in work or map(shlex.split, _WORK):
-        text, words = shlex.join(given), [*given]
-        words += ["--kernel", kernel] if words[0] == "run" else []
-        samples = measure(ways(words, CHECKOUT, checkout), rounds)
-        load = f"{rounds} rounds, load average {os.getloadavg()[0]:.1f}"
-        print("\n".join([f"blklab {text} ({load})", "", *table(samples), ""]))
-    return EXIT_PASS
+class CompareSpeed(Command):
+    base: Path | None = option(type=Path, metavar="DIR", help="compare with another checkout of blklab")
+    rounds: int = option(type=number(1), default=_ROUNDS, metavar="N", help=f"default: {_ROUNDS}")
+    work: Sequence[Sequence[str]] | None = option(
+        action="append",
+        type=shlex.split,
+        metavar="WORDS",
+        help=f"a command of blklab to measure (may be repeated; default: {', '.join(_WORK)})",
+    )
+    kernel: str = KERNEL
+
+    def __call__(self) -> int:
+        if self.base is not None and not self.base.is_dir():
+            raise no_such_folder(self.base, "checkout")
+        checkout = self.base.absolute() if self.base else None
+        for given in self.work or map(shlex.split, _WORK):
+            text, words = shlex.join(given), [*given]
+            words += ["--kernel", self.kernel] if words[0] == "run" else []
+            samples = measure(ways(words, CHECKOUT, checkout), self.rounds)
+            load = f"{self.rounds} rounds, load average {os.getloadavg()[0]:.1f}"
+            print("\n".join([f"blklab {text} ({load})", "", *table(samples), ""]))
+        return EXIT_PASS
 
 
 def ways(words: Sequence[str], checkout: Path, base: Path | None) -> Mapping[str, Way]:
@@ -122,22 +133,7 @@ def _cpu_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-TOOL = Command(
-    compare,
-    (
-        option("--base", type=Path, metavar="DIR", help="compare with another checkout of blklab"),
-        option("--rounds", type=number(1), default=_ROUNDS, metavar="N", help=f"default: {_ROUNDS}"),
-        option(
-            "--work",
-            action="append",
-            type=shlex.split,
-            metavar="WORDS",
-            help=f"a command of blklab to measure (may be repeated; default: {', '.join(_WORK)})",
-        ),
-        KERNEL,
-    ),
-)
-main = tool("speed", "Compare warm runs with cold ones and another checkout.", TOOL)
+main = tool("speed", "Compare warm runs with cold ones and another checkout.", CompareSpeed)
 
 
 if __name__ == "__main__":

@@ -296,39 +296,41 @@ def _row(name: str, evidence: NullEvidence) -> tuple[str, ...]:
     return (name, str(evidence.pairs), str(evidence.arms), *map(percent, shares), evidence.where or "-")
 
 
-def measure(*, scenarios: Sequence[str], source: str, jobs: int, results: str | None) -> int:
-    regressions = load_zoo(SCENARIOS)
-    known = {sample.scenario.name: sample for sample in samples(regressions, SCENARIOS)}
-    for name in scenarios:
-        if name not in known:
-            raise Misuse(f"thresholds do not use {name}{nearest(name, known)}", remedy=f"one of {names(known)}")
-    chosen = [known[name] for name in scenarios or known]
-    runs = measuring(results, jobs, FOLDER)
-    kinds = evidence_of(null_figures(runs, source, chosen))
-    for name, shares in kinds.items():
-        print(f"{name}: {shares.pairs} null pairs, layouts {shares.layout:.3%}, any two boots {shares.single:.3%}")
-    if scenarios:
+class MeasureThresholds(Command):
+    scenarios: Sequence[str] = SOME_SCENARIOS.but(help="measure only these and write nothing (default: all)")
+    source: str = SOURCE
+    jobs: int = JOBS
+    results: str | None = RESULTS
+
+    def __call__(self) -> int:
+        regressions = load_zoo(SCENARIOS)
+        known = {sample.scenario.name: sample for sample in samples(regressions, SCENARIOS)}
+        for name in self.scenarios:
+            if name not in known:
+                raise Misuse(f"thresholds do not use {name}{nearest(name, known)}", remedy=f"one of {names(known)}")
+        chosen = [known[name] for name in self.scenarios or known]
+        runs = measuring(self.results, self.jobs, FOLDER)
+        kinds = evidence_of(null_figures(runs, self.source, chosen))
+        for name, shares in kinds.items():
+            print(f"{name}: {shares.pairs} null pairs, layouts {shares.layout:.3%}, any two boots {shares.single:.3%}")
+        if self.scenarios:
+            return EXIT_PASS
+        kernel = kernel_of(self.source).release
+        # Which of several CPUs share tags is chance, and two layouts do not bound chance.
+        exact = (scenario for scenario in shipped_scenarios(SCENARIOS) if scenario.timing.exact)
+        virtual = [model for model in exact if not any(arm.topology.processors.several for arm in model.arms.values())]
+        claims = dict(claim_moves(runs, (self.source, *FURTHER.split()), virtual))
+        write_json(DATA, document(kinds, claims, kernel))
+        page = PAGES / "thresholds.md"
+        releases = ", ".join((kernel, *(kernel_of(spec).release for spec in SEVERAL)))
+        measured_on = f"Kernels: {releases}. QEMU {find_qemu().version_text}"
+        text = threshold_page(kinds, chosen, measured_on, COMMAND)
+        write_page(page, text)
+        tell(f"thresholds of {len(kinds)} kinds of figures written to {DATA.name} and {page}")
         return EXIT_PASS
-    kernel = kernel_of(source).release
-    # Which of several CPUs share tags is chance, and two layouts do not bound chance.
-    exact = (scenario for scenario in shipped_scenarios(SCENARIOS) if scenario.timing.exact)
-    virtual = [model for model in exact if not any(arm.topology.processors.several for arm in model.arms.values())]
-    claims = dict(claim_moves(runs, (source, *FURTHER.split()), virtual))
-    write_json(DATA, document(kinds, claims, kernel))
-    page = PAGES / "thresholds.md"
-    releases = ", ".join((kernel, *(kernel_of(spec).release for spec in SEVERAL)))
-    measured_on = f"Kernels: {releases}. QEMU {find_qemu().version_text}"
-    text = threshold_page(kinds, chosen, measured_on, COMMAND)
-    write_page(page, text)
-    tell(f"thresholds of {len(kinds)} kinds of figures written to {DATA.name} and {page}")
-    return EXIT_PASS
 
 
-TOOL = Command(
-    measure,
-    (SOME_SCENARIOS.but(help="measure only these and write nothing (default: all)"), SOURCE, JOBS, RESULTS),
-)
-main = tool("thresholds", "Measure how far layout moves each kind of figure.", TOOL)
+main = tool("thresholds", "Measure how far layout moves each kind of figure.", MeasureThresholds)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The commands of the console script, as a table, and the module of each, imported only when its command is used.
 
-A command is a row in the table, its name in ``load``, and its options and function in that module.
+A command is a row in the table, its name in ``load``, and a class in that module: its options, and what it does.
 """
 
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
 HELP = CommandWord("help", "show the help of a command or a completion script")
 
 
-def load(name: str) -> "Command":  # noqa: PLR0912 # a case for each module
+def load(name: str) -> "type[Command]":  # noqa: PLR0912 # a case for each module
     """The command of that name, such as ``run`` or ``store index``."""
     match name:
         case "capture" | "draft":

@@ -4,9 +4,10 @@
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 from harness.base.files import write_atomic
 from harness.base.plain import to_plain
@@ -53,44 +54,44 @@ from lab.session import ready_qemu
 _DEBIAN = "debian:"
 
 
-def _bisect(
-    *,
-    scenario: str,
-    hunt: str,
-    tree: Path | None,
-    good: str,
-    bad: str,
-    figure: str,
-    seeds: int | None,
-    arms: Sequence[str],
-    results: str | None,
-    jobs: int,
-    ahead: int,
-) -> int:
-    _check(scenario or hunt, tree, good, bad, figure)
-    asked = _Asked(scenario, hunt, seeds, tuple(arms), results, jobs)
-    wanted = asked.kept.planned if asked.kept else scenario_of(scenario, seeds, arms, claims=not figure)
-    code, ends = EXIT_PASS, (good, bad)
-    if good.startswith(_DEBIAN):
-        row = _row(wanted, tree, ends, figure, arms)
-        if asked.kept:
-            releases = between(row, asked.oracle(asked.kept, kernel_of).observed, tell)
+class Bisect(Command):
+    scenario: str = SCENARIO.but(nargs="?", default="")
+    hunt: str = option(default="", metavar="NAME|FILE", help="the search of a find that blklab hunt made")
+    tree: Path | None = option(type=Path, metavar="DIR", help="a git repository with the kernel's history")
+    good: str = option(default="", metavar="REV", help="a commit, or a series (debian:6.12), on which the claims hold")
+    bad: str = option(default="", metavar="REV", help="a commit, or a series (debian:7.3), on which a claim fails")
+    figure: str = option(default="", metavar="NAME", help="between series: ARM.LOAD.ROLE.METRIC instead of the claims")
+    seeds: int | None = SEEDS
+    arms: Sequence[str] = ARMS
+    results: str | None = RESULTS
+    jobs: int = JOBS
+    nice: int | None = NICE
+    config: Path | None = CONFIG
+    ahead: int = option(
+        type=number(0),
+        default=2 if (os.cpu_count() or 1) > 1 else 0,
+        metavar="N",
+        help="kernels built in advance (default: 2, on one core 0)",
+    )
+    epilog = "Exit status: 0 found (a commit: verified), 125 not."
+    alone: ClassVar = {"hunt": ("scenario", "figure", "seeds", "arms")}
+
+    def __call__(self) -> int:
+        self._check()
+        if self.kept:
+            wanted = self.kept.planned
         else:
-            releases = bisect_releases(Sweeper(asked.bench, kernel_of, seeds, tuple(arms)), row, figure, tell)
-        code, ends = _told(releases, asked, figure)
-    return code if tree is None or code != EXIT_PASS else _by_commit(wanted, asked, real(tree), ends, ahead)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What is measured, and how: a scenario, or the search of a kept find."""
-
-    scenario: str
-    hunt: str
-    seeds: int | None
-    arms: tuple[str, ...]
-    results: str | None
-    jobs: int
+            wanted = scenario_of(self.scenario, self.seeds, self.arms, claims=not self.figure)
+        code, ends = EXIT_PASS, (self.good, self.bad)
+        if self.good.startswith(_DEBIAN):
+            row = self._row(wanted)
+            if self.kept:
+                releases = between(row, self._oracle(self.kept, kernel_of).observed, tell)
+            else:
+                sweeper = Sweeper(self.bench, kernel_of, self.seeds, tuple(self.arms))
+                releases = bisect_releases(sweeper, row, self.figure, tell)
+            code, ends = self._told(releases)
+        return code if self.tree is None or code != EXIT_PASS else self._by_commit(wanted, real(self.tree), ends)
 
     @cached_property
     def kept(self) -> KeptFind | None:
@@ -99,6 +100,29 @@ class _Asked:
     @cached_property
     def bench(self) -> Bench:
         return bench_of(self.results, self.jobs)
+
+    def _check(self) -> None:
+        """Raises Misuse."""
+        packaged = [end.startswith(_DEBIAN) for end in (self.good, self.bad)]
+        given = {
+            "scenario": self.scenario or self.hunt,
+            "tree": self.tree or all(packaged),
+            "good": self.good,
+            "bad": self.bad,
+        }
+        if lacking := [name for name, value in given.items() if not value]:
+            raise Misuse(
+                f"bisect needs {', '.join(lacking)}",
+                remedy="make bisect NAME=shared-queue TREE=DIR GOOD=v6.1 BAD=v6.12, or GOOD=debian:6.1 BAD=debian:7.3",
+            )
+        if any(packaged) != all(packaged):
+            raise Misuse(f"{self.good} and {self.bad} are not of one kind", remedy="two series, or two commits")
+        if self.good == self.bad:
+            raise Misuse(f"{self.good} is both ends", remedy="a good one and a bad one")
+        if self.figure and not all(packaged):
+            raise Misuse(
+                "--figure is for a bisection by release", remedy="leave it out, or give two series (debian:6.12)"
+            )
 
     @property
     def words(self) -> list[str]:
@@ -112,85 +136,68 @@ class _Asked:
         words = search if self.hunt else run_command(self.scenario, spec, self.seeds, self.arms)
         return shlex.join([*words, *config_words()])
 
-    def oracle(self, kept: KeptFind, kernel: Callable[[str], Kernel], setting: str = "") -> SeedOracle:
+    def _oracle(self, kept: KeptFind, kernel: Callable[[str], Kernel], setting: str = "") -> SeedOracle:
         return SeedOracle(kept, setting, self.bench, kernel, tell)
 
+    def _row(self, scenario: Scenario) -> GridRow:
+        """The packaged kernels from a good series to a bad one."""
+        series = self.good, self.bad
+        first, last = map(_series, series)
+        backwards = first > last
+        if self.tree is not None and (backwards or self.figure):
+            raise Misuse(
+                "git bisect finds the commit that makes a claim fail: not one that fixed it, and not one of a figure",
+                remedy="leave out --tree, or give the older series as --good and no --figure",
+            )
+        if self.tree is not None:
+            demand_repository(self.tree)
+            for end in series:
+                commit_of(self.tree, _tag(end))
+        if self.figure:
+            demand_figure(scenario, self.figure, self.arms)
+        low, high = (series[1], series[0]) if backwards else series
+        wanted = specs([low, "..", high], Cache.default())
+        ready_qemu(Cache.default(), tell)
+        return GridRow.of(scenario, tuple(reversed(wanted)) if backwards else wanted)
 
-def _by_commit(wanted: Scenario, asked: _Asked, tree: Path, ends: tuple[str, str], ahead: int) -> int:
-    demand_repository(tree)
-    of_find = [to_plain(asked.kept)] if asked.kept else []
-    key = digest_bytes(canonical([str(tree), *ends, asked.seeds, sorted(asked.arms), *of_find]))[:12]
-    folder = store_of(asked.results).root / "bisect" / f"{wanted.name}-{key}"
-    folder.mkdir(parents=True, exist_ok=True)
-    repository = Repository(tree, folder / "clone.git")
-    state = State(wanted.digest, str(tree), repository.resolve(ends[0]), repository.resolve(ends[1]))
-    kernels = KernelOracle(asked.bench, repository.folder, f"tree:{tree}", wanted, tell, asked.seeds, asked.arms)
-    oracle = asked.oracle(asked.kept, kernels.kernel, kernels.setting) if asked.kept else kernels
-    if not wanted.timing.exact:
-        # No build runs in advance: it would disturb measurements on the wall clock.
-        finding = NoisyBisection(repository, oracle, state, folder, tell).run()
-    else:
-        finding = Bisection(repository, oracle, state, folder, tell, ahead=ahead).run()
-    tell(kernels.drift(state.good, state.bad))
-    if asked.kept:
-        finding = replace(finding, odds=odds_of(asked.kept, finding.question, [step.seen for step in finding.steps]))
-    sides = (finding.culprit.parents[0], finding.culprit.sha) if finding.culprit else ()
-    repeat = [shlex.join([*asked.words, "--tree", str(tree), "--good", ends[0], "--bad", ends[1]])]
-    repeat += (asked.again(f"tree:{tree}@{sha}") for sha in sides)
-    _report(finding, wanted, folder, repeat, _differential(asked.bench, kernels, finding))
-    tell(f"mail and state: {folder}")
-    return EXIT_PASS if finding.verified else EXIT_CANNOT_JUDGE
+    def _told(self, releases: Releases) -> tuple[int, tuple[str, str]]:
+        """Print the two neighbouring packaged kernels that differ; the exit status and their tags."""
+        good, bad = (releases.row.cells[place].kernel.spec for place in (releases.good, releases.bad))
+        drifted = kconfig.drift(kernel_of(good).config, kernel_of(bad).config)
+        tags = _tag(good), _tag(bad)
+        command = [*self.words, "--tree", "DIR", "--good", tags[0], "--bad", tags[1]]
+        onwards = "" if self.figure or _series(good) > _series(bad) else shlex.join(command)
+        print("\n".join(text(releases, len(drifted.options), onwards)))
+        if self.kept:
+            print(odds_of(self.kept, releases.question, releases.seen.values()))
+        return EXIT_CANNOT_JUDGE if releases.left else EXIT_PASS, tags
 
-
-def _check(scenario: str, tree: Path | None, good: str, bad: str, figure: str) -> None:
-    """Raises Misuse."""
-    packaged = [end.startswith(_DEBIAN) for end in (good, bad)]
-    given = {"scenario": scenario, "tree": tree or all(packaged), "good": good, "bad": bad}
-    if lacking := [name for name, value in given.items() if not value]:
-        raise Misuse(
-            f"bisect needs {', '.join(lacking)}",
-            remedy="make bisect NAME=shared-queue TREE=DIR GOOD=v6.1 BAD=v6.12, or GOOD=debian:6.1 BAD=debian:7.3",
-        )
-    if any(packaged) != all(packaged):
-        raise Misuse(f"{good} and {bad} are not of one kind", remedy="two series, or two commits")
-    if good == bad:
-        raise Misuse(f"{good} is both ends", remedy="a good one and a bad one")
-    if figure and not all(packaged):
-        raise Misuse("--figure is for a bisection by release", remedy="leave it out, or give two series (debian:6.12)")
-
-
-def _row(scenario: Scenario, tree: Path | None, series: tuple[str, str], figure: str, arms: Sequence[str]) -> GridRow:
-    """The packaged kernels from a good series to a bad one."""
-    first, last = map(_series, series)
-    backwards = first > last
-    if tree is not None and (backwards or figure):
-        raise Misuse(
-            "git bisect finds the commit that makes a claim fail: not one that fixed it, and not one of a figure",
-            remedy="leave out --tree, or give the older series as --good and no --figure",
-        )
-    if tree is not None:
+    def _by_commit(self, wanted: Scenario, tree: Path, ends: tuple[str, str]) -> int:
         demand_repository(tree)
-        for end in series:
-            commit_of(tree, _tag(end))
-    if figure:
-        demand_figure(scenario, figure, arms)
-    low, high = (series[1], series[0]) if backwards else series
-    wanted = specs([low, "..", high], Cache.default())
-    ready_qemu(Cache.default(), tell)
-    return GridRow.of(scenario, tuple(reversed(wanted)) if backwards else wanted)
-
-
-def _told(releases: Releases, asked: _Asked, figure: str) -> tuple[int, tuple[str, str]]:
-    """Print the two neighbouring packaged kernels that differ; the exit status and their tags."""
-    good, bad = (releases.row.cells[place].kernel.spec for place in (releases.good, releases.bad))
-    drifted = kconfig.drift(kernel_of(good).config, kernel_of(bad).config)
-    tags = _tag(good), _tag(bad)
-    command = [*asked.words, "--tree", "DIR", "--good", tags[0], "--bad", tags[1]]
-    onwards = "" if figure or _series(good) > _series(bad) else shlex.join(command)
-    print("\n".join(text(releases, len(drifted.options), onwards)))
-    if asked.kept:
-        print(odds_of(asked.kept, releases.question, releases.seen.values()))
-    return EXIT_CANNOT_JUDGE if releases.left else EXIT_PASS, tags
+        of_find = [to_plain(self.kept)] if self.kept else []
+        key = digest_bytes(canonical([str(tree), *ends, self.seeds, sorted(self.arms), *of_find]))[:12]
+        folder = store_of(self.results).root / "bisect" / f"{wanted.name}-{key}"
+        folder.mkdir(parents=True, exist_ok=True)
+        repository = Repository(tree, folder / "clone.git")
+        state = State(wanted.digest, str(tree), repository.resolve(ends[0]), repository.resolve(ends[1]))
+        kernels = KernelOracle(
+            self.bench, repository.folder, f"tree:{tree}", wanted, tell, self.seeds, tuple(self.arms)
+        )
+        oracle = self._oracle(self.kept, kernels.kernel, kernels.setting) if self.kept else kernels
+        if not wanted.timing.exact:
+            # No build runs in advance: it would disturb measurements on the wall clock.
+            finding = NoisyBisection(repository, oracle, state, folder, tell).run()
+        else:
+            finding = Bisection(repository, oracle, state, folder, tell, ahead=self.ahead).run()
+        tell(kernels.drift(state.good, state.bad))
+        if self.kept:
+            finding = replace(finding, odds=odds_of(self.kept, finding.question, [step.seen for step in finding.steps]))
+        sides = (finding.culprit.parents[0], finding.culprit.sha) if finding.culprit else ()
+        repeat = [shlex.join([*self.words, "--tree", str(tree), "--good", ends[0], "--bad", ends[1]])]
+        repeat += (self.again(f"tree:{tree}@{sha}") for sha in sides)
+        _report(finding, wanted, folder, repeat, _differential(self.bench, kernels, finding))
+        tell(f"mail and state: {folder}")
+        return EXIT_PASS if finding.verified else EXIT_CANNOT_JUDGE
 
 
 def _series(spec: str) -> Release:
@@ -231,43 +238,4 @@ def _report(finding: Finding, scenario: Scenario, folder: Path, repeat: list[str
         write_atomic(folder / "mail.txt", text.encode())
 
 
-COMMANDS = {
-    "bisect": Command(
-        _bisect,
-        (
-            SCENARIO.but(nargs="?", default=""),
-            option("--hunt", default="", metavar="NAME|FILE", help="the search of a find that blklab hunt made"),
-            option("--tree", type=Path, metavar="DIR", help="a git repository with the kernel's history"),
-            option(
-                "--good",
-                default="",
-                metavar="REV",
-                help="a commit, or a series (debian:6.12), on which the claims hold",
-            ),
-            option(
-                "--bad", default="", metavar="REV", help="a commit, or a series (debian:7.3), on which a claim fails"
-            ),
-            option(
-                "--figure",
-                default="",
-                metavar="NAME",
-                help="between series: ARM.LOAD.ROLE.METRIC instead of the claims",
-            ),
-            SEEDS,
-            ARMS,
-            RESULTS,
-            JOBS,
-            NICE,
-            CONFIG,
-            option(
-                "--ahead",
-                type=number(0),
-                default=2 if (os.cpu_count() or 1) > 1 else 0,
-                metavar="N",
-                help="kernels built in advance (default: 2, on one core 0)",
-            ),
-        ),
-        "Exit status: 0 found (a commit: verified), 125 not.",
-        alone={"hunt": ("scenario", "figure", "seeds", "arms")},
-    )
-}
+COMMANDS: dict[str, type[Command]] = {"bisect": Bisect}

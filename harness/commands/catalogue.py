@@ -12,7 +12,7 @@ import shtab
 
 from harness.base.checkout import results_root
 from harness.commands.options import ARMS, tell
-from harness.commands.parser import PROGRAM, Command, OneOf, build_parser, flag, option
+from harness.commands.parser import PROGRAM, Command, build_parser, flag, operand, option
 from harness.limits.entries import load_scenario
 from harness.record.store import LATEST
 from harness.report.terminal.printing import console_of, plain_table, print_wide
@@ -115,21 +115,26 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
             yield action
 
 
-def _list(*, topologies: bool, kernels: bool) -> int:
-    titles, code = {}, EXIT_PASS
-    if kernels:
-        _print_kernels(offers(Cache.default(), tell))
-    elif topologies:
-        titles = {topology.name: topology.title for topology in catalogue()}
-    else:
-        for name in shipped_names():
-            try:
-                titles[name] = load_scenario(name).title
-            except InputErrors as error:
-                print(error, file=sys.stderr)
-                code = EXIT_MISUSE
-    _print_titles(titles)
-    return code
+class ListNames(Command):
+    topologies: bool = flag("list the topologies instead")
+    kernels: bool = flag("list the kernels that Debian packages instead")
+    one_of = ("topologies", "kernels")
+
+    def __call__(self) -> int:
+        titles, code = {}, EXIT_PASS
+        if self.kernels:
+            _print_kernels(offers(Cache.default(), tell))
+        elif self.topologies:
+            titles = {topology.name: topology.title for topology in catalogue()}
+        else:
+            for name in shipped_names():
+                try:
+                    titles[name] = load_scenario(name).title
+                except InputErrors as error:
+                    print(error, file=sys.stderr)
+                    code = EXIT_MISUSE
+        _print_titles(titles)
+        return code
 
 
 def _print_kernels(listed: Sequence[Offer]) -> None:
@@ -145,17 +150,23 @@ def _print_titles(titles: Mapping[str, str]) -> None:
         print(f"{name:{width}}  {title}")
 
 
-def _show(*, name: str, arms: Sequence[str], steps: bool, topology: bool) -> int:
-    if topology or _is_topology(name):
-        if arms or steps:
-            raise Misuse(f"{name} is a topology and has no arms", remedy="omit --arm and --steps")
-        print(describe_topology(load_topology(name, near=Path())))
+class Show(Command):
+    name: str = operand(metavar="NAME", help="a scenario, a topology, or the path of either file")
+    arms: Sequence[str] = ARMS
+    steps: bool = flag("also print the steps of the guest and the fio jobs")
+    topology: bool = flag("the topology, when a scenario has the same name")
+
+    def __call__(self) -> int:
+        if self.topology or _is_topology(self.name):
+            if self.arms or self.steps:
+                raise Misuse(f"{self.name} is a topology and has no arms", remedy="omit --arm and --steps")
+            print(describe_topology(load_topology(self.name, near=Path())))
+            return EXIT_PASS
+        scenario = load_scenario(self.name)
+        print(describe_scenario(scenario, self.arms))
+        if self.steps:
+            print(steps_of(scenario, self.arms))
         return EXIT_PASS
-    scenario = load_scenario(name)
-    print(describe_scenario(scenario, tuple(arms)))
-    if steps:
-        print(steps_of(scenario, tuple(arms)))
-    return EXIT_PASS
 
 
 def _is_topology(name: str) -> bool:
@@ -174,44 +185,22 @@ def _is_topology(name: str) -> bool:
     return isinstance(node, Map) and "scenario" not in node.entries and "disks" in node.entries
 
 
-def _help(*, words: Sequence[str], completion: str | None, values: str | None) -> int:
-    if completion:
-        print(script(build_parser(), completion))
-    elif values:
-        print("\n".join(VALUES[values](words)))
-    else:
-        build_parser(words).parse([*words, "--help"])
-    return EXIT_PASS
+class Help(Command):
+    words: Sequence[str] = operand(nargs="*", metavar="COMMAND", help="the command, such as run or check selftest")
+    completion: str | None = option(choices=SHELLS, help="print the completion script of a shell")
+    values: str | None = option(choices=VALUES, help="print what may complete a word, for those scripts")
+    epilog = (
+        'Completion: eval "$(blklab help --completion bash)", or zsh; for fish: blklab help --completion fish | source'
+    )
+
+    def __call__(self) -> int:
+        if self.completion:
+            print(script(build_parser(), self.completion))
+        elif self.values:
+            print("\n".join(VALUES[self.values](self.words)))
+        else:
+            build_parser(self.words).parse([*self.words, "--help"])
+        return EXIT_PASS
 
 
-COMMANDS = {
-    "list": Command(
-        _list,
-        (
-            OneOf(
-                (
-                    flag("--topologies", "list the topologies instead"),
-                    flag("--kernels", "list the kernels that Debian packages instead"),
-                )
-            ),
-        ),
-    ),
-    "show": Command(
-        _show,
-        (
-            option("name", metavar="NAME", help="a scenario, a topology, or the path of either file"),
-            ARMS,
-            flag("--steps", "also print the steps of the guest and the fio jobs"),
-            flag("--topology", "the topology, when a scenario has the same name"),
-        ),
-    ),
-    "help": Command(
-        _help,
-        (
-            option("words", nargs="*", metavar="COMMAND", help="the command, such as run or check selftest"),
-            option("--completion", choices=SHELLS, help="print the completion script of a shell"),
-            option("--values", choices=VALUES, help="print what may complete a word, for those scripts"),
-        ),
-        'Completion: eval "$(blklab help --completion bash)", or zsh; for fish: blklab help --completion fish | source',
-    ),
-}
+COMMANDS: dict[str, type[Command]] = {"list": ListNames, "show": Show, "help": Help}

@@ -3,10 +3,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from harness.base.checkout import results_root
 from harness.commands.options import ARMS, METRIC, RESULTS, metrics_of, write_page
-from harness.commands.parser import Command, flag, option
+from harness.commands.parser import Command, flag, operand, option
 from harness.grid.page import of_pairs, set_page
 from harness.grid.timeline import history, print_history
 from harness.judge.difference import Significance
@@ -23,38 +24,46 @@ from lab.yaml.strict import nearest
 _FUNCTIONS, _LINES = "instructions by function: blklab profile", "cache lines and locks: blklab sharing"
 
 
-def _compare(
-    *,
-    before: str | None,
-    after: str | None,
-    metrics: Sequence[str],
-    marked: bool,
-    history: str | None,
-    arms: Sequence[str],
-    out: Path | None,
-    results: str | None,
-) -> int:
-    figures, root = metrics_of(metrics, ("iops",)), results_root(results)
-    if history:
-        return _history(root, history, figures, frozenset(arms))
-    if before is None or after is None:
-        raise Misuse(
-            "compare needs BEFORE and AFTER",
-            remedy="blklab compare debian:6.1 debian:7.2, or blklab compare --history SCENARIO",
-        )
-    paired = pairs(*(side(in_tree(name) or name, root) for name in (before, after)))
-    compared = [pair for pair in (_comparison(pair, figures) for pair in paired) if pair.changes]
-    if not compared:
-        raise CannotJudge(f"neither side measured {' or '.join(figures)}")
-    print_comparison(console_of(), compared, marked_only=marked)
-    changes = [change for pair in compared for change in pair.changes]
-    if out:
-        runs = [[load_run(Path(run.path)) for run in pair] for pair in paired]
-        write_page(out, set_page(of_pairs(runs, counted(changes))))
-    marks = {change.mark for change in changes}
-    if Significance.MARKED in marks:
-        return EXIT_FAIL
-    return EXIT_PASS if marks & {Significance.NONE, Significance.REAL} else EXIT_CANNOT_JUDGE
+_SIDE = operand(nargs="?", help="a folder of a run, a matrix or results, or a measured kernel (debian:6.1, 6.1)")
+
+
+class Compare(Command):
+    before: str | None = _SIDE.but(metavar="BEFORE")
+    after: str | None = _SIDE.but(metavar="AFTER")
+    metrics: Sequence[str] = METRIC
+    marked: bool = flag("print only what differs")
+    history: str | None = option(
+        metavar="SCENARIO", help="print its figures over dates and kernel versions, and where they change"
+    )
+    arms: Sequence[str] = ARMS
+    out: Path | None = option(type=Path, metavar="FILE", help="also write one HTML page of both sides")
+    results: str | None = RESULTS
+    epilog = "Exit status: 0 equal, 1 different, 125 cannot judge; with --history 0."
+    needs: ClassVar = {"arms": ("history",)}
+    alone: ClassVar = {"history": ("before", "after", "marked", "out")}
+
+    def __call__(self) -> int:
+        figures, root = metrics_of(self.metrics, ("iops",)), results_root(self.results)
+        if self.history:
+            return _history(root, self.history, figures, frozenset(self.arms))
+        if self.before is None or self.after is None:
+            raise Misuse(
+                "compare needs BEFORE and AFTER",
+                remedy="blklab compare debian:6.1 debian:7.2, or blklab compare --history SCENARIO",
+            )
+        paired = pairs(*(side(in_tree(name) or name, root) for name in (self.before, self.after)))
+        compared = [pair for pair in (_comparison(pair, figures) for pair in paired) if pair.changes]
+        if not compared:
+            raise CannotJudge(f"neither side measured {' or '.join(figures)}")
+        print_comparison(console_of(), compared, marked_only=self.marked)
+        changes = [change for pair in compared for change in pair.changes]
+        if self.out:
+            runs = [[load_run(Path(run.path)) for run in pair] for pair in paired]
+            write_page(self.out, set_page(of_pairs(runs, counted(changes))))
+        marks = {change.mark for change in changes}
+        if Significance.MARKED in marks:
+            return EXIT_FAIL
+        return EXIT_PASS if marks & {Significance.NONE, Significance.REAL} else EXIT_CANNOT_JUDGE
 
 
 def _comparison(pair: RunPair, metrics: tuple[str, ...]) -> Compared:
@@ -91,25 +100,4 @@ def _history(root: Path, scenario: str, metrics: tuple[str, ...], arms: frozense
     return EXIT_PASS
 
 
-_SIDE = "a folder of a run, a matrix or results, or a measured kernel (debian:6.1, 6.1)"
-COMMANDS = {
-    "compare": Command(
-        _compare,
-        (
-            *(option(name, nargs="?", metavar=name.upper(), help=_SIDE) for name in ("before", "after")),
-            METRIC,
-            flag("--marked", "print only what differs"),
-            option(
-                "--history",
-                metavar="SCENARIO",
-                help="print its figures over dates and kernel versions, and where they change",
-            ),
-            ARMS,
-            option("--out", type=Path, metavar="FILE", help="also write one HTML page of both sides"),
-            RESULTS,
-        ),
-        "Exit status: 0 equal, 1 different, 125 cannot judge; with --history 0.",
-        needs={"arms": ("history",)},
-        alone={"history": ("before", "after", "marked", "out")},
-    )
-}
+COMMANDS: dict[str, type[Command]] = {"compare": Compare}

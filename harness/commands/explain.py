@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, ClassVar
 
 from rich.console import Console
 
@@ -12,7 +13,7 @@ from harness.base.checkout import results_root
 from harness.base.files import write_atomic, writing
 from harness.commands.boots import kernel_again, lab_of_host, watched
 from harness.commands.options import JOBS, RESULTS, RUN, SEEDS, number, tell
-from harness.commands.parser import Argument, Command, flag, option
+from harness.commands.parser import Command, flag, operand, option
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.queues import ElementKind
 from harness.profile.cells import ProfiledCell, chosen_cell, parse_cell, profiles_of_runs, recorded_profile
@@ -38,27 +39,53 @@ _ALL = ""
 _FUNCTIONS = 5
 
 
-def _explain(*, run: Path, prove: str | None, seeds: int, jobs: int) -> int:
-    folder = load_run(run)
-    explained = list(explain_run(folder))
-    bottlenecks = [answer for answer in explained if isinstance(answer, Bottleneck)]
-    unknown = [answer for answer in explained if isinstance(answer, Unexplained)]
-    if not bottlenecks:
-        why = f": {unknown[0].reason}" if unknown else ": nothing was measured"
-        raise CannotJudge(f"{run} cannot be explained{why}", remedy="run the scenario again")
-    console = console_of()
-    if prove is not None:
-        return _prove(console, folder, _named(bottlenecks, prove), seeds, jobs)
-    console.print(f"{folder.facts.scenario} on Linux {folder.facts.kernel.release}\n")
-    console.print(bottleneck_rows(bottlenecks))
-    console.print()
-    for sentence in sentences(bottlenecks):
-        console.print(sentence)
-    for line in (*_functions(folder, bottlenecks), *_scaling(folder, bottlenecks)):
-        console.print(line, markup=False, soft_wrap=True)
-    for load in unknown:
-        console.print(f"{load.arm}.{load.load} cannot be explained: {load.reason}")
-    return EXIT_PASS
+class Explain(Command):
+    run: Path = RUN
+    prove: str | None = option(
+        nargs="?",
+        const=_ALL,
+        metavar="ARM.LOAD",
+        help="boot again with each limit raised by a quarter: only the named one may gain (default: all loads)",
+    )
+    seeds: int = SEEDS.but(default=1, help="boots for each limit (default: 1)")
+    jobs: int = JOBS
+    epilog = "Exit status with --prove: 0 proven, 1 refuted, 125 cannot be proven."
+    needs: ClassVar = {"seeds": ("prove",), "jobs": ("prove",)}
+
+    def __call__(self) -> int:
+        folder = load_run(self.run)
+        explained = list(explain_run(folder))
+        bottlenecks = [answer for answer in explained if isinstance(answer, Bottleneck)]
+        unknown = [answer for answer in explained if isinstance(answer, Unexplained)]
+        if not bottlenecks:
+            why = f": {unknown[0].reason}" if unknown else ": nothing was measured"
+            raise CannotJudge(f"{self.run} cannot be explained{why}", remedy="run the scenario again")
+        console = console_of()
+        if self.prove is not None:
+            return self._prove(console, folder, _named(bottlenecks, self.prove))
+        console.print(f"{folder.facts.scenario} on Linux {folder.facts.kernel.release}\n")
+        console.print(bottleneck_rows(bottlenecks))
+        console.print()
+        for sentence in sentences(bottlenecks):
+            console.print(sentence)
+        for line in (*_functions(folder, bottlenecks), *_scaling(folder, bottlenecks)):
+            console.print(line, markup=False, soft_wrap=True)
+        for load in unknown:
+            console.print(f"{load.arm}.{load.load} cannot be explained: {load.reason}")
+        return EXIT_PASS
+
+    def _prove(self, console: Console, run: RunFolder, chosen: Sequence[Bottleneck]) -> int:
+        kernel, lab, codes = kernel_again(run), lab_of_host(), list[int]()
+        bench = Bench(lab, Store(run.path.parent.parent), watched, turns_of_host(self.jobs))
+        for bottleneck in chosen:
+            proof = prove(bench, kernel, self.seeds, run, bottleneck)
+            console.print(f"\n{bottleneck.arm}.{bottleneck.load}: {bottleneck.label}, {bottleneck.figure}")
+            console.print(proof_table(proof))
+            console.print(proof_sentence(proof))
+            if proof.named.gain is None:
+                raise CannotJudge(proof_sentence(proof))
+            codes.append(EXIT_PASS if proof.proven else EXIT_FAIL)
+        return max(codes)
 
 
 def _functions(run: RunFolder, bottlenecks: Sequence[Bottleneck]) -> Iterator[str]:
@@ -103,45 +130,86 @@ def _named(bottlenecks: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
     return chosen
 
 
-def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], seeds: int, jobs: int) -> int:
-    kernel, lab, codes = kernel_again(run), lab_of_host(), list[int]()
-    bench = Bench(lab, Store(run.path.parent.parent), watched, turns_of_host(jobs))
-    for bottleneck in chosen:
-        proof = prove(bench, kernel, seeds, run, bottleneck)
-        console.print(f"\n{bottleneck.arm}.{bottleneck.load}: {bottleneck.label}, {bottleneck.figure}")
-        console.print(proof_table(proof))
-        console.print(proof_sentence(proof))
-        if proof.named.gain is None:
-            raise CannotJudge(proof_sentence(proof))
-        codes.append(EXIT_PASS if proof.proven else EXIT_FAIL)
-    return max(codes)
+def _further(cells: str) -> Any:
+    """``cells`` says which are taken without ARM.LOAD."""
+    text = f"a second run to compare with, and the cell (default: {cells})"
+    return operand(nargs="*", metavar="NEW, ARM.LOAD", help=text)
 
 
-def _profile(
-    *,
-    run: str,
-    further: Sequence[str],
-    seed: int,
-    scenario: str | None,
-    lines: bool,
-    results: str | None,
-    function: str | None,
-    out: Path | None,
-) -> int:
-    runs, cells = _sides(run, further, results_root(results), scenario, seed)
-    chosen = parse_cell(runs[0], cells[0], seed) if cells else chosen_cell(runs, seed)
-    lab, kernels = lab_of_host(), [kernel_again(each) for each in runs]
-    profiles = profiles_of_runs(lab, runs, chosen, kernels, tell)
-    by_line = _source_lines(lab, profiles, kernels, function) if lines else []
-    if function:
-        shown = function_lines(profiles, function)
-    else:
-        shown = differential_lines(differential(*profiles)) if profiles[1:] else profile_lines(profiles[0])
-    print("\n".join([*shown, *([""] if by_line else []), *by_line]))
-    if out:
-        paths = write_profiles(out, profiles, by_line=by_line)
-        tell(f"wrote {', '.join(path.name for path in paths)} to {out}")
-    return EXIT_PASS
+class _OneOrTwoRuns(Command):
+    """What ``profile`` and ``sharing`` have in common."""
+
+    run: str = operand(metavar="RUN", help="folder of a run, or a kernel that was measured (debian:6.12, 6.12)")
+    further: Sequence[str] = _further("the first")
+    seed: int = option(type=number(1), default=1, metavar="N", help="the seed (default: 1)")
+    scenario: str | None = option(metavar="NAME", help="the scenario, where a kernel was measured in several")
+    lines: bool = flag("also lines of source, for kernels that blklab builds")
+    results: str | None = RESULTS
+
+    def sides(self, *, most_cells: int = 1) -> tuple[list[RunFolder], list[str]]:
+        """The stored runs that ``run`` and a word of ``further`` name, and the cells ARM.LOAD.
+
+        Raises Misuse, CannotJudge.
+        """
+        root = results_root(self.results)
+        second = [word for word in self.further if _is_side(word, root)]
+        cells = [word for word in self.further if word not in second]
+        if len(second) > 1 or len(cells) > most_cells:
+            raise Misuse(f"{' '.join(self.further)}: too many runs or cells", remedy="RUN [NEW] [ARM.LOAD]")
+        before = side(self.run, root)
+        if second:
+            candidates = [list(pair) for pair in pairs(before, side(second[0], root))]
+        else:
+            candidates = [[run] for run in {run.scenario: run for run in before}.values()]
+        candidates = [runs for runs in candidates if self.scenario in (None, runs[0].scenario)]
+        if len(candidates) != 1:
+            names = ", ".join(sorted(runs[0].scenario for runs in candidates)) or "none"
+            raise Misuse(
+                f"{self.run} has runs of several scenarios or of none: {names}", remedy="--scenario NAME chooses one"
+            )
+        chosen = [load_run(Path(run.path)) for run in candidates[0]]
+        if lacking := [run for run in chosen if self.seed not in run.facts.seeds]:
+            seeds = f"{lacking[0].path.name} has the seeds {', '.join(map(str, lacking[0].facts.seeds))}"
+            raise Misuse(f"--seed {self.seed}: {seeds}", remedy="name one of them")
+        for run in chosen[1:]:
+            if run.scenario.digest != chosen[0].scenario.digest:
+                raise CannotJudge(
+                    f"{chosen[0].path.name} and {run.path.name} are of different texts of {run.facts.scenario}",
+                    remedy="run both kernels with the present scenario file",
+                )
+        return chosen, cells
+
+
+def _is_side(word: str, root: Path) -> bool:
+    try:
+        side(word, root)
+    except Misuse:
+        return False
+    return True
+
+
+class ShowProfile(_OneOrTwoRuns):
+    further: Sequence[str] = _further("the first, or that whose cpu.per_io differs most")
+    function: str | None = option(metavar="NAME", help="callers and callees of a function, with counts")
+    out: Path | None = option(
+        type=Path, metavar="DIR", help="write text, page, callgrind, speedscope and folded stacks there"
+    )
+
+    def __call__(self) -> int:
+        runs, cells = self.sides()
+        chosen = parse_cell(runs[0], cells[0], self.seed) if cells else chosen_cell(runs, self.seed)
+        lab, kernels = lab_of_host(), [kernel_again(each) for each in runs]
+        profiles = profiles_of_runs(lab, runs, chosen, kernels, tell)
+        by_line = _source_lines(lab, profiles, kernels, self.function) if self.lines else []
+        if self.function:
+            shown = function_lines(profiles, self.function)
+        else:
+            shown = differential_lines(differential(*profiles)) if profiles[1:] else profile_lines(profiles[0])
+        print("\n".join([*shown, *([""] if by_line else []), *by_line]))
+        if self.out:
+            paths = write_profiles(self.out, profiles, by_line=by_line)
+            tell(f"wrote {', '.join(path.name for path in paths)} to {self.out}")
+        return EXIT_PASS
 
 
 def _source_lines(lab: Lab, profiles: Sequence[Profile], kernels: Sequence[Kernel], function: str | None) -> list[str]:
@@ -155,56 +223,48 @@ def _source_lines(lab: Lab, profiles: Sequence[Profile], kernels: Sequence[Kerne
     return list(lines_text(sides, functions))
 
 
-def _sharing(
-    *,
-    run: str,
-    further: Sequence[str],
-    seed: int,
-    scenario: str | None,
-    lines: bool,
-    results: str | None,
-    json: bool,
-    out: Path | None,
-) -> int:
-    runs, named = _sides(run, further, results_root(results), scenario, seed, most_cells=2)
-    if len(named) > 1 and len(runs) > 1:
-        raise Misuse("two runs and two cells", remedy="compare two runs, or two cells of one run")
-    lab = lab_of_host()
-    cells = [parse_cell(runs[0], cell, seed) for cell in named] or [_first_cell(runs[0], seed)]
-    kernels = [kernel_again(each) for each in runs]
-    windows = [
-        [window_of_cell(lab, each, kernel, cell, tell) for cell in cells]
-        for each, kernel in zip(runs, kernels, strict=True)
-    ]
-    bare = [window for of_run in windows for window in of_run]
-    moved = [place for place, *_ in sharing.differences(*bare)[:LINES]] if len(bare) > 1 else []
-    described = [
-        window
-        for of_run, kernel in zip(windows, kernels, strict=True)
-        for window in with_fields(lab.cache, kernel, of_run, tell, moved, lines=lines)
-    ]
-    if len(described) == 1:
-        shown = sharing.window_lines(described[0], turns=figures_by_turn(runs[0], cells[0]))
-    else:
-        shown = sharing.differential_lines(described[0], described[1])
-    document = _json([asdict(window, dict_factory=_without_empty) for window in described])
-    print(document if json else "\n".join(shown))
-    if out:
-        texts = {
-            "sharing.txt": "\n".join((*shown, "")),
-            "sharing.json": document,
-            "sharing.html": sharing_page(described),
-        }
-        with writing(out):
-            out.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            write_atomic(out / name, text.encode())
-        tell(f"wrote {', '.join(texts)} to {out}")
-    return EXIT_PASS
+class ShowSharing(_OneOrTwoRuns):
+    further: Sequence[str] = _further("the first; given twice, two cells of one run are compared")
+    json: bool = flag("print all lines and locks as JSON")
+    out: Path | None = option(type=Path, metavar="DIR", help="write text, JSON and page there")
 
-
-def _json(windows: Sequence[object]) -> str:
-    return json.dumps(windows, indent=1, default=sorted) + "\n"
+    def __call__(self) -> int:
+        runs, named = self.sides(most_cells=2)
+        if len(named) > 1 and len(runs) > 1:
+            raise Misuse("two runs and two cells", remedy="compare two runs, or two cells of one run")
+        lab = lab_of_host()
+        cells = [parse_cell(runs[0], cell, self.seed) for cell in named] or [_first_cell(runs[0], self.seed)]
+        kernels = [kernel_again(each) for each in runs]
+        windows = [
+            [window_of_cell(lab, each, kernel, cell, tell) for cell in cells]
+            for each, kernel in zip(runs, kernels, strict=True)
+        ]
+        bare = [window for of_run in windows for window in of_run]
+        moved = [place for place, *_ in sharing.differences(*bare)[:LINES]] if len(bare) > 1 else []
+        described = [
+            window
+            for of_run, kernel in zip(windows, kernels, strict=True)
+            for window in with_fields(lab.cache, kernel, of_run, tell, moved, lines=self.lines)
+        ]
+        if len(described) == 1:
+            shown = sharing.window_lines(described[0], turns=figures_by_turn(runs[0], cells[0]))
+        else:
+            shown = sharing.differential_lines(described[0], described[1])
+        plain = [asdict(window, dict_factory=_without_empty) for window in described]
+        document = json.dumps(plain, indent=1, default=sorted) + "\n"
+        print(document if self.json else "\n".join(shown))
+        if self.out:
+            texts = {
+                "sharing.txt": "\n".join((*shown, "")),
+                "sharing.json": document,
+                "sharing.html": sharing_page(described),
+            }
+            with writing(self.out):
+                self.out.mkdir(parents=True, exist_ok=True)
+            for name, text in texts.items():
+                write_atomic(self.out / name, text.encode())
+            tell(f"wrote {', '.join(texts)} to {self.out}")
+        return EXIT_PASS
 
 
 def _without_empty(items: Iterable[tuple[str, object]]) -> dict[str, object]:
@@ -222,96 +282,4 @@ def _first_cell(run: RunFolder, seed: int) -> ProfiledCell:
     )
 
 
-def _sides(
-    first: str, further: Sequence[str], root: Path, scenario: str | None, seed: int, *, most_cells: int = 1
-) -> tuple[list[RunFolder], list[str]]:
-    """The stored runs that ``first`` and a word of ``further`` name, and the cells ARM.LOAD.
-
-    Raises Misuse, CannotJudge.
-    """
-    second = [word for word in further if _is_side(word, root)]
-    cells = [word for word in further if word not in second]
-    if len(second) > 1 or len(cells) > most_cells:
-        raise Misuse(f"{' '.join(further)}: too many runs or cells", remedy="RUN [NEW] [ARM.LOAD]")
-    before = side(first, root)
-    if second:
-        sides = [list(pair) for pair in pairs(before, side(second[0], root)) if scenario in (None, pair[0].scenario)]
-    else:
-        newest = {run.scenario: run for run in before if scenario in (None, run.scenario)}
-        sides = [[run] for run in newest.values()]
-    if len(sides) != 1:
-        names = ", ".join(sorted(runs[0].scenario for runs in sides)) or "none"
-        raise Misuse(f"{first} has runs of several scenarios or of none: {names}", remedy="--scenario NAME chooses one")
-    chosen = [load_run(Path(run.path)) for run in sides[0]]
-    if lacking := [run for run in chosen if seed not in run.facts.seeds]:
-        seeds = f"{lacking[0].path.name} has the seeds {', '.join(map(str, lacking[0].facts.seeds))}"
-        raise Misuse(f"--seed {seed}: {seeds}", remedy="name one of them")
-    for run in chosen[1:]:
-        if run.scenario.digest != chosen[0].scenario.digest:
-            raise CannotJudge(
-                f"{chosen[0].path.name} and {run.path.name} are of different texts of {run.facts.scenario}",
-                remedy="run both kernels with the present scenario file",
-            )
-    return chosen, cells
-
-
-def _is_side(word: str, root: Path) -> bool:
-    try:
-        side(word, root)
-    except Misuse:
-        return False
-    return True
-
-
-def _options(cells: str) -> tuple[Argument, ...]:
-    """Those of both; ``cells`` says which cells are taken without ARM.LOAD."""
-    text = f"a second run to compare with, and the cell (default: {cells})"
-    return (
-        option("run", metavar="RUN", help="folder of a run, or a kernel that was measured (debian:6.12, 6.12)"),
-        option("further", nargs="*", metavar="NEW, ARM.LOAD", help=text),
-        option("--seed", type=number(1), default=1, metavar="N", help="the seed (default: 1)"),
-        option("--scenario", metavar="NAME", help="the scenario, where a kernel was measured in several"),
-        flag("--lines", "also lines of source, for kernels that blklab builds"),
-        RESULTS,
-    )
-
-
-def _out(files: str) -> Argument:
-    return option("--out", type=Path, metavar="DIR", help=f"write {files} there")
-
-
-COMMANDS = {
-    "explain": Command(
-        _explain,
-        (
-            RUN,
-            option(
-                "--prove",
-                nargs="?",
-                const=_ALL,
-                metavar="ARM.LOAD",
-                help="boot again with each limit raised by a quarter: only the named one may gain (default: all loads)",
-            ),
-            SEEDS.but(default=1, help="boots for each limit (default: 1)"),
-            JOBS,
-        ),
-        "Exit status with --prove: 0 proven, 1 refuted, 125 cannot be proven.",
-        needs={"seeds": ("prove",), "jobs": ("prove",)},
-    ),
-    "profile": Command(
-        _profile,
-        (
-            *_options("the first, or that whose cpu.per_io differs most"),
-            option("--function", metavar="NAME", help="callers and callees of a function, with counts"),
-            _out("text, page, callgrind, speedscope and folded stacks"),
-        ),
-    ),
-    "sharing": Command(
-        _sharing,
-        (
-            *_options("the first; given twice, two cells of one run are compared"),
-            flag("--json", "print all lines and locks as JSON"),
-            _out("text, JSON and page"),
-        ),
-    ),
-}
+COMMANDS: dict[str, type[Command]] = {"explain": Explain, "profile": ShowProfile, "sharing": ShowSharing}

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.base.checkout import SCENARIOS
 from harness.commands.boots import bench_of, kernel_of, kernels_of, lab_of_host
 from harness.commands.options import JOBS, KERNEL, RESULTS, kernel_default, print_or_write, tell
-from harness.commands.parser import Command, option
+from harness.commands.parser import Command, operand, option
 from harness.judge.cells import exit_code_of
 from harness.judge.verdict import Verdict
 from harness.limits.entries import load_scenario
@@ -30,118 +30,114 @@ from lab.topology.load import load_topology
 _SELFTESTS, _CALIBRATIONS = SCENARIOS / "selftest", SCENARIOS / CALIBRATION
 
 
-def _doctor() -> int:
-    """Print each finding; EXIT_PASS when scenarios of the virtual clock can run."""
-    able = True
-    for finding in findings():
-        able = able and finding.status is not HostStatus.MISSING
-        sys.stdout.write(show(finding))
-        sys.stdout.flush()
-    print("scenarios of the virtual clock can run here" if able else "no scenario can run here, see above")
-    return EXIT_PASS if able else EXIT_LAB_BROKEN
+EACH_KERNEL = KERNEL.but(
+    "--kernel", action="append", default=[], help="as in blklab run; may be repeated (default: $KERNEL or distro)"
+)
 
 
-def _selftest(*, names: Sequence[str], kernels: Sequence[str], results: str | None) -> int:
-    scenarios = [load_scenario(name, search=_SELFTESTS) for name in names or find_scenarios(_SELFTESTS)]
-    # Several run at once: their progress would be one display.
-    bench = replace(bench_of(results), watch=unwatched)
-    passed = True
-    for kernel in [kernel_of(spec) for spec in kernels or [kernel_default()]]:
-        for scenario, verdict, wrong in run_selftests(bench, scenarios, kernel):
-            word = f"NOT as declared: {'; '.join(wrong)}" if wrong else "ok"
-            print(f"{scenario.name} on {kernel.spec}: {verdict.status} ({verdict.exit_code}), {word}", flush=True)
-            passed = passed and not wrong
-    return EXIT_PASS if passed else EXIT_LAB_BROKEN
+class Doctor(Command):
+    epilog = "Exit status: 0 when scenarios of the virtual clock can run here, else 128."
+
+    def __call__(self) -> int:
+        """Print each finding; EXIT_PASS when scenarios of the virtual clock can run."""
+        able = True
+        for finding in findings():
+            able = able and finding.status is not HostStatus.MISSING
+            sys.stdout.write(show(finding))
+            sys.stdout.flush()
+        print("scenarios of the virtual clock can run here" if able else "no scenario can run here, see above")
+        return EXIT_PASS if able else EXIT_LAB_BROKEN
 
 
-def _shell(*, topology: str, kernel: str, command: str) -> int:
-    asked = load_topology(topology, near=Path())
-    entered = emulated(asked)
-    program = virtme()
-    booted, lab = kernel_of(kernel), lab_of_host()
-    if reasons := (*map(str, refusals(entered)), *unmet(lab, booted, entered)):
-        raise CannotJudge("; ".join(reasons))
-    runs_on = accelerator_for(lab, booted)
-    for line in (*differences(asked, entered), f"runs on {runs_on}"):
-        tell(line)
-    return enter(
-        booted,
-        entered,
-        command,
-        program=program,
-        cache=lab.cache,
-        qemu=lab.qemu.path,
-        clock=runs_on.clock,
-        tell=tell,
+class Selftests(Command):
+    names: Sequence[str] = operand(nargs="*", metavar="NAME", help="only these, such as must-oops (default: all)")
+    kernels: Sequence[str] = EACH_KERNEL
+    results: str | None = RESULTS
+
+    def __call__(self) -> int:
+        scenarios = [load_scenario(name, search=_SELFTESTS) for name in self.names or find_scenarios(_SELFTESTS)]
+        # Several run at once: their progress would be one display.
+        bench = replace(bench_of(self.results), watch=unwatched)
+        passed = True
+        for kernel in [kernel_of(spec) for spec in self.kernels or [kernel_default()]]:
+            for scenario, verdict, wrong in run_selftests(bench, scenarios, kernel):
+                word = f"NOT as declared: {'; '.join(wrong)}" if wrong else "ok"
+                print(f"{scenario.name} on {kernel.spec}: {verdict.status} ({verdict.exit_code}), {word}", flush=True)
+                passed = passed and not wrong
+        return EXIT_PASS if passed else EXIT_LAB_BROKEN
+
+
+class Calibration(Command):
+    names: Sequence[str] = operand(nargs="*", metavar="NAME", help="only these, such as null-blk (default: all)")
+    kernels: Sequence[str] = EACH_KERNEL
+    jobs: int = JOBS
+    out: Path | None = option(type=Path, metavar="FILE", help="write the table as a page instead of printing it")
+    results: str | None = RESULTS
+    epilog = (
+        "Each cell: IOPS, error, and with one request in flight the CPU time of a request. Bold: off by more than 5 %,"
+        " or not measured."
     )
 
-
-def _calibration(
-    *, names: Sequence[str], kernels: Sequence[str], jobs: int, out: Path | None, results: str | None
-) -> int:
-    scenarios = [load_scenario(name, search=_CALIBRATIONS) for name in names or find_scenarios(_CALIBRATIONS)]
-    bench = bench_of(results, jobs, folder=CALIBRATION)
-    verdicts: dict[tuple[str, str], Verdict] = {}
-    ended = []
-    for kernel in kernels_of(kernels or [kernel_default()], kernel_of).values():
-        if isinstance(kernel, BlklabError):
-            ended.append((Status.MISS, EXIT_CANNOT_JUDGE))
-            continue
-        for scenario in scenarios:
-            try:
-                verdict = bench.measure(Request(scenario, kernel)).verdict
-            except CannotJudge as error:
-                tell(f"{scenario.name} on {kernel.release}: {error}")
+    def __call__(self) -> int:
+        names = self.names or find_scenarios(_CALIBRATIONS)
+        scenarios = [load_scenario(name, search=_CALIBRATIONS) for name in names]
+        bench = bench_of(self.results, self.jobs, folder=CALIBRATION)
+        verdicts: dict[tuple[str, str], Verdict] = {}
+        ended = []
+        for kernel in kernels_of(self.kernels or [kernel_default()], kernel_of).values():
+            if isinstance(kernel, BlklabError):
                 ended.append((Status.MISS, EXIT_CANNOT_JUDGE))
                 continue
-            verdicts[scenario.name, kernel.release] = verdict
-            ended.append((verdict.status, verdict.exit_code))
-            for sentence in deviations(scenario, verdict):
-                tell(f"{scenario.name} on {kernel.release}: {sentence}")
-    head = markdown_head("Device models against their closed forms", f"Generated by: {COMMAND}") if out else ()
-    print_or_write("\n".join((*head, *table(scenarios, verdicts), "")), out)
-    return exit_code_of(ended)
+            for scenario in scenarios:
+                try:
+                    verdict = bench.measure(Request(scenario, kernel)).verdict
+                except CannotJudge as error:
+                    tell(f"{scenario.name} on {kernel.release}: {error}")
+                    ended.append((Status.MISS, EXIT_CANNOT_JUDGE))
+                    continue
+                verdicts[scenario.name, kernel.release] = verdict
+                ended.append((verdict.status, verdict.exit_code))
+                for sentence in deviations(scenario, verdict):
+                    tell(f"{scenario.name} on {kernel.release}: {sentence}")
+        head = markdown_head("Device models against their closed forms", f"Generated by: {COMMAND}") if self.out else ()
+        print_or_write("\n".join((*head, *table(scenarios, verdicts), "")), self.out)
+        return exit_code_of(ended)
 
 
-EACH_KERNEL = KERNEL.but(
-    action="append",
-    default=[],
-    dest="kernels",
-    help="as in blklab run; may be repeated (default: $KERNEL or distro)",
-)
-COMMANDS = {
-    "doctor": Command(_doctor, epilog="Exit status: 0 when scenarios of the virtual clock can run here, else 128."),
-    "check selftest": Command(
-        _selftest,
-        (
-            option("names", nargs="*", metavar="NAME", help="only these, such as must-oops (default: all)"),
-            EACH_KERNEL,
-            RESULTS,
-        ),
-    ),
-    "check calibration": Command(
-        _calibration,
-        (
-            option("names", nargs="*", metavar="NAME", help="only these, such as null-blk (default: all)"),
-            EACH_KERNEL,
-            JOBS,
-            option("--out", type=Path, metavar="FILE", help="write the table as a page instead of printing it"),
-            RESULTS,
-        ),
-        "Each cell: IOPS, error, and with one request in flight the CPU time of a request. Bold: off by more than 5 %,"
-        " or not measured.",
-    ),
-    "shell": Command(
-        _shell,
-        (
-            option("topology", help="a name from blklab list --topologies, or the path of a topology file"),
-            KERNEL,
-            option(
-                "--command",
-                default="",
-                metavar="LINE",
-                help="run this line in bash instead of an interactive shell; blklab exits with its status",
-            ),
-        ),
-    ),
+class Shell(Command):
+    topology: str = operand(help="a name from blklab list --topologies, or the path of a topology file")
+    kernel: str = KERNEL
+    command: str = option(
+        default="",
+        metavar="LINE",
+        help="run this line in bash instead of an interactive shell; blklab exits with its status",
+    )
+
+    def __call__(self) -> int:
+        asked = load_topology(self.topology, near=Path())
+        entered = emulated(asked)
+        program = virtme()
+        booted, lab = kernel_of(self.kernel), lab_of_host()
+        if reasons := (*map(str, refusals(entered)), *unmet(lab, booted, entered)):
+            raise CannotJudge("; ".join(reasons))
+        runs_on = accelerator_for(lab, booted)
+        for line in (*differences(asked, entered), f"runs on {runs_on}"):
+            tell(line)
+        return enter(
+            booted,
+            entered,
+            self.command,
+            program=program,
+            cache=lab.cache,
+            qemu=lab.qemu.path,
+            clock=runs_on.clock,
+            tell=tell,
+        )
+
+
+COMMANDS: dict[str, type[Command]] = {
+    "doctor": Doctor,
+    "check selftest": Selftests,
+    "check calibration": Calibration,
+    "shell": Shell,
 }

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """``blklab hunt``: search schedules of several CPUs for one under which a scenario fails, and repeat a find."""
 
-import json as json_of
+import json
 import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 from harness.base.checkout import results_root
 from harness.base.files import write_atomic, write_json
@@ -45,59 +46,91 @@ _OF_SEARCH = ("scenario", "first", "strategy", "arms", "functions")
 """What a kept find says itself."""
 
 
-def _hunt(
-    *,
-    scenario: str | None,
-    kernel: str,
-    seeds: int | None,
-    minutes: int | None,
-    first: int,
-    strategy: str,
-    functions: Sequence[str],
-    arms: Sequence[str],
-    go_on: bool,
-    replay: str | None,
-    kept: str | None,
-    dask: str | None,
-    jobs: int,
-    results: str | None,
-    json: bool,
-) -> int:
-    if replay is not None:
-        return _replay(read_find(find_file(replay)), kernel, results)
-    limits = Limits(seeds or (0 if minutes else _DEFAULT_SEEDS), minutes or math.inf, first, go_on)
-    if kept is not None:
-        find = read_find(find_file(kept))
-        chosen, arms, strategy = find.planned, [find.arm], find.strategy
-        limits = replace(limits, seeds=seeds or find.seeds, first=find.first, kind=find.kind)
-    elif scenario is not None:
-        chosen = scenario_of(scenario, None, arms)
-    else:
-        raise Misuse("hunt needs a scenario, --kept or --replay", remedy="blklab list shows the names")
-    root = folder_of(results_root(results), chosen, kernel)
-    # A cluster that does not answer is told before anything boots.
-    with elsewhere(dask, tell) as cluster:
-        grounds = _grounds(chosen, kernel, arms, functions, root)
-        for ground in grounds:
-            if ground.clean is not None:
-                print(f"FOUND  {ground.clean}\n       arm {ground.arm.name} fails without any change of CPU")
-                return EXIT_FAIL
-        at_once = cluster.lanes.at_once if cluster else jobs or host.usable_cores()
-        make = cluster.boot if cluster else run_job
-        searched = Search(grounds, strategy, root, at_once, _progress, make=make).run(limits)
-    words = words_of(kernel=kernel, strategy=strategy, first=first, at=functions)
-    command = shlex.join(["blklab", "hunt", *words, *config_words(), ref_of(chosen)])
-    stories = [_reported(each, strategy, limits.first, command) for each in searched.finds]
-    if json:
-        finds = [dict(read_find(path / _SCHEDULE).__dict__, folder=str(path)) for path in stories]
-        print(json_of.dumps({"seeds": searched.seeds, "orders": len(searched.orders), "finds": finds}, indent=1))
-    else:
-        print("\n".join([*([] if stories else ["nothing found"]), *searched_lines(searched, grounds, at_once)]))
-        if kept is not None and not stories:
-            text = odds(find.after, searched.seeds, elsewhere=grounds[0].functions != find.functions)
-            print(f"{find.kernel} fails after {plural(find.after, 'seed')}: {text}")
-        print(LIMITS)
-    return EXIT_FAIL if stories else EXIT_PASS
+class Hunt(Command):
+    scenario: str | None = SCENARIO.but(nargs="?")
+    kernel: str = KERNEL
+    seeds: int | None = option(type=number(1), metavar="N", help=f"schedules to try (default: {_DEFAULT_SEEDS})")
+    minutes: int | None = option(type=number(1), metavar="M", help="try schedules for so long instead")
+    first: int = option(type=number(1), default=1, metavar="N", help="the first seed (default: 1)")
+    strategy: str = option(
+        choices=STRATEGIES,
+        default=MIXED,
+        help="few: one to three changes; stalls: some of all places; turns: random lengths (default: mixed, most of"
+        " those that find most)",
+    )
+    functions: Sequence[str] = option(
+        "--at",
+        action="append",
+        default=[],
+        metavar="FUNCTION",
+        help="change between CPUs in this function (may be repeated; default: the scenario's hunt.at, else those that"
+        " move cache lines)",
+    )
+    arms: Sequence[str] = ARMS
+    go_on: bool = flag("do not end at the first find")
+    kept: str | None = option(metavar="NAME|FILE", help="the search of a find (hunts/NAME.yaml), on any kernel")
+    replay: str | None = option(metavar="NAME|FILE", help="boot the schedule of a find once, on its kernel")
+    dask: str | None = DASK
+    jobs: int = JOBS
+    config: Path | None = CONFIG
+    results: str | None = RESULTS
+    json: bool = flag("print JSON")
+    epilog = "Exit status: 0 nothing found, 1 found, 125 cannot judge, 128 and above: the lab is broken or misused."
+    alone: ClassVar = {
+        "replay": ("kept", "dask", "seeds", "minutes", "go_on", *_OF_SEARCH),
+        "kept": _OF_SEARCH,
+    }
+
+    def __call__(self) -> int:
+        if self.replay is not None:
+            return self._replay(read_find(find_file(self.replay)))
+        seeds = self.seeds or (0 if self.minutes else _DEFAULT_SEEDS)
+        limits = Limits(seeds, self.minutes or math.inf, self.first, self.go_on)
+        arms, strategy = self.arms, self.strategy
+        if self.kept is not None:
+            find = read_find(find_file(self.kept))
+            chosen, arms, strategy = find.planned, [find.arm], find.strategy
+            limits = replace(limits, seeds=self.seeds or find.seeds, first=find.first, kind=find.kind)
+        elif self.scenario is not None:
+            chosen = scenario_of(self.scenario, None, arms)
+        else:
+            raise Misuse("hunt needs a scenario, --kept or --replay", remedy="blklab list shows the names")
+        root = folder_of(results_root(self.results), chosen, self.kernel)
+        # A cluster that does not answer is told before anything boots.
+        with elsewhere(self.dask, tell) as cluster:
+            grounds = _grounds(chosen, self.kernel, arms, self.functions, root)
+            for ground in grounds:
+                if ground.clean is not None:
+                    print(f"FOUND  {ground.clean}\n       arm {ground.arm.name} fails without any change of CPU")
+                    return EXIT_FAIL
+            at_once = cluster.lanes.at_once if cluster else self.jobs or host.usable_cores()
+            make = cluster.boot if cluster else run_job
+            searched = Search(grounds, strategy, root, at_once, _progress, make=make).run(limits)
+        words = words_of(kernel=self.kernel, strategy=strategy, first=self.first, at=self.functions)
+        command = shlex.join(["blklab", "hunt", *words, *config_words(), ref_of(chosen)])
+        stories = [_reported(each, strategy, limits.first, command) for each in searched.finds]
+        if self.json:
+            finds = [dict(read_find(path / _SCHEDULE).__dict__, folder=str(path)) for path in stories]
+            print(json.dumps({"seeds": searched.seeds, "orders": len(searched.orders), "finds": finds}, indent=1))
+        else:
+            print("\n".join([*([] if stories else ["nothing found"]), *searched_lines(searched, grounds, at_once)]))
+            if self.kept is not None and not stories:
+                text = odds(find.after, searched.seeds, elsewhere=grounds[0].functions != find.functions)
+                print(f"{find.kernel} fails after {plural(find.after, 'seed')}: {text}")
+            print(LIMITS)
+        return EXIT_FAIL if stories else EXIT_PASS
+
+    def _replay(self, kept: KeptFind) -> int:
+        if not kept.changes:
+            raise Misuse(f"the find of {kept.scenario} is kept without its schedule", remedy="blklab hunt --kept NAME")
+        scenario = scenario_of(kept.scenario, None, [kept.arm])
+        root = folder_of(results_root(self.results), scenario, self.kernel)
+        (ground,) = _grounds(scenario, self.kernel, [kept.arm], kept.functions, root)
+        folder = root / "replay"
+        trial = ground.boot(Schedule(kept.on(ground)), folder)
+        print(f"FOUND  {trial.fault}" if trial.fault else f"holds: {len(kept.changes)} changes of CPU")
+        print(f"       {ground.job.kernel.release}, digest {trial.digest or 'none'}, {folder}")
+        return EXIT_FAIL if trial.fault else EXIT_PASS
 
 
 def _grounds(
@@ -146,58 +179,4 @@ def _reported(find: Find, strategy: str, first: int, command: str) -> Path:
     return find.trial.folder
 
 
-def _replay(kept: KeptFind, kernel: str, results: str | None) -> int:
-    if not kept.changes:
-        raise Misuse(f"the find of {kept.scenario} is kept without its schedule", remedy="blklab hunt --kept NAME")
-    scenario = scenario_of(kept.scenario, None, [kept.arm])
-    root = folder_of(results_root(results), scenario, kernel)
-    (ground,) = _grounds(scenario, kernel, [kept.arm], kept.functions, root)
-    folder = root / "replay"
-    trial = ground.boot(Schedule(kept.on(ground)), folder)
-    print(f"FOUND  {trial.fault}" if trial.fault else f"holds: {len(kept.changes)} changes of CPU")
-    print(f"       {ground.job.kernel.release}, digest {trial.digest or 'none'}, {folder}")
-    return EXIT_FAIL if trial.fault else EXIT_PASS
-
-
-COMMANDS = {
-    "hunt": Command(
-        _hunt,
-        (
-            SCENARIO.but(nargs="?"),
-            KERNEL,
-            option("--seeds", type=number(1), metavar="N", help=f"schedules to try (default: {_DEFAULT_SEEDS})"),
-            option("--minutes", type=number(1), metavar="M", help="try schedules for so long instead"),
-            option("--first", type=number(1), default=1, metavar="N", help="the first seed (default: 1)"),
-            option(
-                "--strategy",
-                choices=STRATEGIES,
-                default=MIXED,
-                help="few: one to three changes; stalls: some of all places; turns: random lengths (default: mixed,"
-                " most of those that find most)",
-            ),
-            option(
-                "--at",
-                action="append",
-                default=[],
-                dest="functions",
-                metavar="FUNCTION",
-                help="change between CPUs in this function (may be repeated; default: the scenario's hunt.at, else "
-                "those that move cache lines)",
-            ),
-            ARMS,
-            flag("--go-on", "do not end at the first find"),
-            option("--kept", metavar="NAME|FILE", help="the search of a find (hunts/NAME.yaml), on any kernel"),
-            option("--replay", metavar="NAME|FILE", help="boot the schedule of a find once, on its kernel"),
-            DASK,
-            JOBS,
-            CONFIG,
-            RESULTS,
-            flag("--json", "print JSON"),
-        ),
-        "Exit status: 0 nothing found, 1 found, 125 cannot judge, 128 and above: the lab is broken or misused.",
-        alone={
-            "replay": ("kept", "dask", "seeds", "minutes", "go_on", *_OF_SEARCH),
-            "kept": _OF_SEARCH,
-        },
-    )
-}
+COMMANDS: dict[str, type[Command]] = {"hunt": Hunt}

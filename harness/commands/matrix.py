@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from harness.base.checkout import results_root
 from harness.commands.boots import (
@@ -38,7 +39,7 @@ from harness.commands.options import (
     words_of,
     write_page,
 )
-from harness.commands.parser import Command, flag, option
+from harness.commands.parser import Command, flag, operand, option
 from harness.grid.cluster import elsewhere
 from harness.grid.lines import METRICS, GridRow
 from harness.grid.measure import MatrixPlan, Sweeper, cells_of, merge, parts, read_shard, run_matrix
@@ -68,64 +69,88 @@ SERIES = "debian:5.10 .. debian:7.3"
 _WHOLE = (1, 1)
 
 
-def _matrix(
-    *,
-    scenarios: Sequence[str],
-    changed: str | None,
-    tree: Path,
-    kernels: Sequence[str] | None,
-    seeds: int | None,
-    shard: tuple[int, int],
-    merge: Sequence[Path] | None,
-    hunt: int | None,
-    dask: str | None,
-    jobs: int,
-    results: str | None,
-    refresh: bool,
-    dry_run: bool,
-) -> int:
-    words = words_of(tree=tree if changed else None, changed=changed, kernels=kernels, seeds=seeds, hunt=hunt)
-    words += ["--merge", *map(str, merge)] if merge else []
-    words += ["--shard", "/".join(map(str, shard))] if shard != _WHOLE else []
-    command = ("blklab", "matrix", *scenarios, *words)
-    if merge:
-        return _merge(merge, results, command)
-    chosen = _changed(tree, changed) if changed else _scenarios(scenarios)
-    named = " ".join(kernels or ()).split() or kernel_specs(os.environ.get("KERNELS") or KERNELS).split()
-    if not kernels:
-        tell_default(f"the kernels are {' '.join(named)}", "--kernels")
-    if dry_run:
-        return print_dry_run(_estimates(chosen, named, seeds, shard), results)
-    bench = bench_of(results, jobs)
-    cache = bench.lab.cache
-    get = partial(resolve, cache=cache, refresh=refresh, tell=tell)
-    plan = MatrixPlan(chosen, kernels_of(specs(named, cache), get), seeds, shard, command)
-    try:
-        with elsewhere(dask, tell) as cluster, watched() as listener:
-            bench = replace(bench, cluster=cluster)
-            folder = run_matrix(bench, plan, listener)
-            hunts = [*hunt_matrix(bench, plan.kernels, hunt, shard, tell)] if hunt else []
-    except (LabBroken, KeyboardInterrupt):
-        tell("interrupted: run the same command again to resume")
-        raise
-    return _print(folder, hunts)
+class Matrix(Command):
+    scenarios: Sequence[str] = operand(
+        nargs="*", metavar="SCENARIO", help="names or files (default: all of the virtual clock)"
+    )
+    changed: str | None = option(
+        metavar="REV..REV",
+        help="the scenarios that execute what differs between two commits of --tree, as blklab patch chooses them",
+    )
+    tree: Path | None = option(type=Path, metavar="DIR", help="a git repository of the kernel, for --changed")
+    kernels: Sequence[str] | None = kernels(KERNELS)
+    seeds: int | None = SEEDS
+    hunt: int | None = option(
+        type=number(1),
+        metavar="MINUTES",
+        help="also make the kept searches of hunts/ on each kernel, and begin none after so long",
+    )
+    shard: tuple[int, int] = option(
+        type=read_shard, default=_WHOLE, metavar="I/N", help="only part I of N of the cells"
+    )
+    merge: Sequence[Path] | None = option(
+        nargs="+", type=Path, metavar="DIR", help="boot nothing: merge the results of shards"
+    )
+    dask: str | None = DASK
+    jobs: int = JOBS
+    results: str | None = RESULTS
+    refresh: bool = flag("use the newest package of each kernel")
+    dry_run: bool = DRY_RUN
+    epilog = (
+        "Exit status: 0 when everything that could be judged passes, 1 fail, 125 cannot judge, 128 and above broken."
+    )
+    needs: ClassVar = {"tree": ("changed",), "changed": ("tree",)}
+    alone: ClassVar = {
+        "merge": ("scenarios", "changed", "kernels", "seeds", "hunt", "shard", "dask", "jobs", "refresh", "dry_run"),
+        "changed": ("scenarios",),
+    }
 
+    def __call__(self) -> int:
+        if self.merge:
+            merged = parts(self.merge)
+            hunts = [each for part in merged for each in kept_hunts(part.path)]
+            return _print(merge(Store(results_root(self.results)), merged, self._command), hunts)
+        chosen = _changed(self.tree, self.changed) if self.changed and self.tree else _scenarios(self.scenarios)
+        named = " ".join(self.kernels or ()).split() or kernel_specs(os.environ.get("KERNELS") or KERNELS).split()
+        if not self.kernels:
+            tell_default(f"the kernels are {' '.join(named)}", "--kernels")
+        if self.dry_run:
+            return print_dry_run(self._estimates(chosen, named), self.results)
+        bench = bench_of(self.results, self.jobs)
+        cache = bench.lab.cache
+        get = partial(resolve, cache=cache, refresh=self.refresh, tell=tell)
+        plan = MatrixPlan(chosen, kernels_of(specs(named, cache), get), self.seeds, self.shard, self._command)
+        try:
+            with elsewhere(self.dask, tell) as cluster, watched() as listener:
+                bench = replace(bench, cluster=cluster)
+                folder = run_matrix(bench, plan, listener)
+                hunts = [*hunt_matrix(bench, plan.kernels, self.hunt, self.shard, tell)] if self.hunt else []
+        except (LabBroken, KeyboardInterrupt):
+            tell("interrupted: run the same command again to resume")
+            raise
+        return _print(folder, hunts)
 
-def _merge(folders: Sequence[Path], results: str | None, command: tuple[str, ...]) -> int:
-    merged = parts(folders)
-    hunts = [each for part in merged for each in kept_hunts(part.path)]
-    return _print(merge(Store(results_root(results)), merged, command), hunts)
+    @property
+    def _command(self) -> tuple[str, ...]:
+        """The words of this command line, as the matrix stores them."""
+        words = words_of(
+            tree=self.tree if self.changed else None,
+            changed=self.changed,
+            kernels=self.kernels,
+            seeds=self.seeds,
+            hunt=self.hunt,
+        )
+        words += ["--merge", *map(str, self.merge)] if self.merge else []
+        words += ["--shard", "/".join(map(str, self.shard))] if self.shard != _WHOLE else []
+        return ("blklab", "matrix", *self.scenarios, *words)
 
-
-def _estimates(
-    scenarios: Sequence[Scenario], named: Sequence[str], seeds: int | None, shard: tuple[int, int]
-) -> list[Estimate]:
-    checked = kernels_of(expand(" ".join(named), refuse_ranges), check)
-    unresolved = {spec: lacking or CannotJudge("not resolved") for spec, lacking in checked.items()}
-    by_name = {scenario.name: scenario for scenario in scenarios}
-    cells = cells_of(MatrixPlan(tuple(scenarios), unresolved, seeds, shard))
-    mine = [cell for cell in cells if cell.shard == shard[0] and not checked[cell.kernel.spec]]
-    return [Estimate(by_name[cell.scenario], cell.kernel.spec, cell.boots) for cell in mine]
+    def _estimates(self, scenarios: Sequence[Scenario], named: Sequence[str]) -> list[Estimate]:
+        checked = kernels_of(expand(" ".join(named), refuse_ranges), check)
+        unresolved = {spec: lacking or CannotJudge("not resolved") for spec, lacking in checked.items()}
+        by_name = {scenario.name: scenario for scenario in scenarios}
+        cells = cells_of(MatrixPlan(tuple(scenarios), unresolved, self.seeds, self.shard))
+        mine = [cell for cell in cells if cell.shard == self.shard[0] and not checked[cell.kernel.spec]]
+        return [Estimate(by_name[cell.scenario], cell.kernel.spec, cell.boots) for cell in mine]
 
 
 def _scenarios(named: Sequence[str]) -> tuple[Scenario, ...]:
@@ -168,106 +193,45 @@ def _print(folder: GridFolder, hunts: Sequence[HuntCell]) -> int:
     return EXIT_FAIL if fails else status
 
 
-def _timeline(
-    *,
-    scenario: Sequence[str],
-    kernels: Sequence[str] | None,
-    seeds: int | None,
-    arms: Sequence[str],
-    metrics: Sequence[str],
-    step: int,
-    jobs: int,
-    out: Path | None,
-    results: str | None,
-) -> int:
-    figures = metrics_of(metrics, METRICS)
-    scenarios = [each for _, each in distinct(scenario).values()]
-    arms_by_scenario = [arms_of(arms, each, scenarios) for each in scenarios]
-    for each, own in zip(scenarios, arms_by_scenario, strict=True):
-        cells(each, seeds, own or None)
-    if not kernels:
-        tell_default(f"the kernels are {SERIES}", "--kernels")
-    named = specs(kernels or [SERIES], Cache.default(), lenient=not kernels)
-    ready_qemu(Cache.default(), tell)
-    bench = bench_of(results, jobs)
-    timelines = [
-        timeline(Sweeper(bench, kernel_of, seeds, own), GridRow.of(each, named), tell, figures, step)
-        for each, own in zip(scenarios, arms_by_scenario, strict=True)
-    ]
-    report = "\n".join(map(text, timelines))
-    print(report, end="")
-    if out:
-        head = report.partition("\n\n")[0].replace("\n", ". ")
-        write_page(out, set_page(of_rows([each.row for each in timelines], head)))
-    return EXIT_CANNOT_JUDGE if any(len(each.row.runs) < 2 for each in timelines) else EXIT_PASS  # noqa: PLR2004
+class Timeline(Command):
+    scenario: Sequence[str] = SCENARIO.but(nargs="+")
+    kernels: Sequence[str] | None = kernels(SERIES)
+    seeds: int | None = SEEDS
+    arms: Sequence[str] = ARMS
+    metrics: Sequence[str] = METRIC.but(
+        help=f"figures besides the claims (may be repeated; default: {', '.join(METRICS)})"
+    )
+    step: int = option(
+        type=number(1),
+        default=STEP,
+        metavar="N",
+        help=f"measure every Nth kernel first (default: {STEP}; 1: all)",
+    )
+    jobs: int = JOBS
+    out: Path | None = option(type=Path, metavar="FILE", help="also write one HTML page of all claims and kernels")
+    results: str | None = RESULTS
+
+    def __call__(self) -> int:
+        figures = metrics_of(self.metrics, METRICS)
+        scenarios = [each for _, each in distinct(self.scenario).values()]
+        arms_by_scenario = [arms_of(self.arms, each, scenarios) for each in scenarios]
+        for each, own in zip(scenarios, arms_by_scenario, strict=True):
+            cells(each, self.seeds, own or None)
+        if not self.kernels:
+            tell_default(f"the kernels are {SERIES}", "--kernels")
+        named = specs(self.kernels or [SERIES], Cache.default(), lenient=not self.kernels)
+        ready_qemu(Cache.default(), tell)
+        bench = bench_of(self.results, self.jobs)
+        timelines = [
+            timeline(Sweeper(bench, kernel_of, self.seeds, own), GridRow.of(each, named), tell, figures, self.step)
+            for each, own in zip(scenarios, arms_by_scenario, strict=True)
+        ]
+        report = "\n".join(map(text, timelines))
+        print(report, end="")
+        if self.out:
+            head = report.partition("\n\n")[0].replace("\n", ". ")
+            write_page(self.out, set_page(of_rows([each.row for each in timelines], head)))
+        return EXIT_CANNOT_JUDGE if any(len(each.row.runs) < 2 for each in timelines) else EXIT_PASS  # noqa: PLR2004
 
 
-COMMANDS = {
-    "matrix": Command(
-        _matrix,
-        (
-            option(
-                "scenarios", nargs="*", metavar="SCENARIO", help="names or files (default: all of the virtual clock)"
-            ),
-            option(
-                "--changed",
-                metavar="REV..REV",
-                help="the scenarios that execute what differs between two commits of --tree, as blklab patch chooses"
-                " them",
-            ),
-            option("--tree", type=Path, metavar="DIR", help="a git repository of the kernel, for --changed"),
-            kernels(KERNELS),
-            SEEDS,
-            option(
-                "--hunt",
-                type=number(1),
-                metavar="MINUTES",
-                help="also make the kept searches of hunts/ on each kernel, and begin none after so long",
-            ),
-            option("--shard", type=read_shard, default=_WHOLE, metavar="I/N", help="only part I of N of the cells"),
-            option("--merge", nargs="+", type=Path, metavar="DIR", help="boot nothing: merge the results of shards"),
-            DASK,
-            JOBS,
-            RESULTS,
-            flag("--refresh", "use the newest package of each kernel"),
-            DRY_RUN,
-        ),
-        "Exit status: 0 when everything that could be judged passes, 1 fail, 125 cannot judge, 128 and above broken.",
-        needs={"tree": ("changed",), "changed": ("tree",)},
-        alone={
-            "merge": (
-                "scenarios",
-                "changed",
-                "kernels",
-                "seeds",
-                "hunt",
-                "shard",
-                "dask",
-                "jobs",
-                "refresh",
-                "dry_run",
-            ),
-            "changed": ("scenarios",),
-        },
-    ),
-    "timeline": Command(
-        _timeline,
-        (
-            SCENARIO.but(nargs="+"),
-            kernels(SERIES),
-            SEEDS,
-            ARMS,
-            METRIC.but(help=f"figures besides the claims (may be repeated; default: {', '.join(METRICS)})"),
-            option(
-                "--step",
-                type=number(1),
-                default=STEP,
-                metavar="N",
-                help=f"measure every Nth kernel first (default: {STEP}; 1: all)",
-            ),
-            JOBS,
-            option("--out", type=Path, metavar="FILE", help="also write one HTML page of all claims and kernels"),
-            RESULTS,
-        ),
-    ),
-}
+COMMANDS: dict[str, type[Command]] = {"matrix": Matrix, "timeline": Timeline}

@@ -7,10 +7,11 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.base.checkout import of_results
 from harness.base.files import write_atomic
-from harness.commands.parser import Argument, flag, option
+from harness.commands.parser import flag, operand, option
 from harness.scenario.ratio import ALL_FIGURES
 from harness.scenario.registry import GUEST, OF_ROLES, ROLE, figure_of
 from lab.base.errors import Misuse
@@ -68,49 +69,40 @@ def dask_address(text: str) -> str:
     return text
 
 
-SCENARIO = option("scenario", help="a name from blklab list, or the path of a scenario file")
-SOME_SCENARIOS = option(
-    "scenarios", nargs="*", metavar="SCENARIO", help="only these (default: all of the virtual clock)"
-)
-RUN = option("run", type=of_results, help="a run folder, such as results/shared-queue/latest")
-RESULTS = option("--results", metavar="DIR", help="folder of the runs (default: results/ of the checkout)")
-ARMS = option("--arm", action="append", default=[], dest="arms", metavar="NAME", help="only this arm (may be repeated)")
+SCENARIO = operand(help="a name from blklab list, or the path of a scenario file")
+SOME_SCENARIOS = operand(nargs="*", metavar="SCENARIO", help="only these (default: all of the virtual clock)")
+RUN = operand(type=of_results, help="a run folder, such as results/shared-queue/latest")
+RESULTS = option(metavar="DIR", help="folder of the runs (default: results/ of the checkout)")
+ARMS = option("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
 JOBS = option(
-    "--jobs",
     type=number(1),
     default=0,
     metavar="N",
     help="boots, and compilers, at the same time (default: one per core)",
 )
-NICE = option("--nice", type=number(0, 19), metavar="N", help="niceness of a kernel's build (default: that of blklab)")
+NICE = option(type=number(0, 19), metavar="N", help="niceness of a kernel's build (default: that of blklab)")
 _CONFIGURATION = "BLKLAB_CONFIG"
 CONFIG = option(
-    "--config",
     type=config_file,
     metavar="FILE|own",
     help="build kernels with this .config plus what scenarios need (own: the one of the tree here)",
 )
 SEEDS = option(
-    "--seeds",
     type=number(1, MOST_SEEDS),
     metavar="N",
     help="boots of each arm (wall clock: the maximum) instead of the scenario's number",
 )
-DASK = option(
-    "--dask", type=dask_address, metavar="ADDRESS", help="boot on the Dask cluster of this scheduler (tcp://host:8786)"
-)
-DRY_RUN = flag("--dry-run", "print the boots and the estimated time; boot and download nothing")
+DASK = option(type=dask_address, metavar="ADDRESS", help="boot on the Dask cluster of this scheduler (tcp://host:8786)")
+DRY_RUN = flag("print the boots and the estimated time; boot and download nothing")
 METRIC = option(
     "--metric",
     action="append",
     default=[],
-    dest="metrics",
     metavar="NAME",
     help="figures such as iops, lat.p99, cpu.per_io (may be repeated)",
 )
 """Read it with ``metrics_of``."""
 KERNEL = option(
-    "--kernel",
     # Nothing is fetched before all kernels were looked at.
     type=demand,
     default=kernel_default,
@@ -120,9 +112,9 @@ KERNEL = option(
 _FORMS = 'specs separated by spaces, ranges ("debian:6.12 .. debian:7.3", the newest of each series) and debian:all'
 
 
-def kernels(default: str) -> Argument:
+def kernels(default: str) -> Any:
     text = f"{_FORMS}; may be repeated (default: {default})"
-    return option("--kernels", action="append", type=kernel_specs, metavar="SPECS", help=text)
+    return option(action="append", type=kernel_specs, metavar="SPECS", help=text)
 
 
 def metrics_of(metrics: Sequence[str], default: tuple[str, ...]) -> tuple[str, ...]:

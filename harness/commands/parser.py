@@ -4,11 +4,10 @@
 import argparse
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn, Self, dataclass_transform
 from zlib import crc32
 
 from harness import commands
@@ -54,58 +53,116 @@ RUN_FILE, REPORT_FILE = "run.json", "report.html"
 
 @dataclass(frozen=True)
 class Argument:
-    """An option or an operand, as ``ArgumentParser.add_argument`` takes it; a default may be a function."""
+    """An option or an operand, as ``ArgumentParser.add_argument`` takes it; a default may be a function.
+
+    An operand, and an option without ``names``, has the name of its field: ``fail_fast`` is --fail-fast.
+    """
 
     names: tuple[str, ...]
     settings: Mapping[str, Any]
+    is_operand: bool = False
 
-    def but(self, *further: str, **settings: Any) -> "Argument":
-        """The same with further names and other settings."""
-        return Argument((*self.names, *further), {**self.settings, **settings})
+    def but(self, *names: str, **settings: Any) -> Any:
+        """The same with other settings, and with these names where some are given."""
+        return replace(self, names=names or self.names, settings={**self.settings, **settings})
 
-    def add_to(self, parser: argparse._ActionsContainer) -> None:
+    def add_to(self, parser: argparse._ActionsContainer, field: str) -> None:
         default = self.settings.get("default")
         given = {"default": default()} if callable(default) else {}
-        parser.add_argument(*self.names, **{**self.settings, **given})
+        if self.is_operand:
+            parser.add_argument(field, **{**self.settings, **given})
+        else:
+            names = self.names or (f"--{field.replace('_', '-')}",)
+            parser.add_argument(*names, dest=field, **{**self.settings, **given})
 
 
-def option(*names: str, **settings: Any) -> Argument:
+def option(*names: str, **settings: Any) -> Any:
+    """An option with a value: the default of a field of ``Options``, whatever the type of that field."""
     return Argument(names, settings)
 
 
-def flag(name: str, text: str, **settings: Any) -> Argument:
+def flag(text: str, *names: str) -> Any:
     """An option without a value."""
-    return option(name, action="store_true", help=text, **settings)
+    return option(*names, action="store_true", help=text)
 
 
-_FORCE = flag(f"--{_FORCED}", "replace what blklab did not write, or what was edited since")
+def operand(**settings: Any) -> Any:
+    return Argument((), settings, is_operand=True)
 
 
-@dataclass(frozen=True)
-class OneOf:
-    """Options that exclude each other; one must be given if ``required``."""
-
-    options: tuple[Argument, ...]
-    required: bool = False
-
-    def add_to(self, parser: argparse._ActionsContainer) -> None:
-        group = parser.add_mutually_exclusive_group(required=self.required)
-        for each in self.options:
-            each.add_to(group)
+def all_of(options: "type[Options]") -> Any:
+    """The options of another class; the value of the field is one of its instances."""
+    return options
 
 
-@dataclass(frozen=True)
-class Command:
-    """``call`` takes the value of each option and operand by its name, and returns the exit status.
+_FORCE = flag("replace what blklab did not write, or what was edited since")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option, flag, operand, all_of))
+class Options:
+    """Options and operands: a frozen dataclass whose fields have an ``Argument`` as their default.
+
+    ``one_of`` names fields that exclude each other; one of them must be given if ``required``.
+    """
+
+    one_of: ClassVar[Sequence[str]] = ()
+    required: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+    @classmethod
+    def add_to(cls, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_mutually_exclusive_group(required=cls.required) if cls.one_of else parser
+        for name, default in _defaults(cls):
+            if isinstance(default, Argument):
+                default.add_to(group if name in cls.one_of else parser, name)
+            else:
+                default.add_to(parser)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """From the value of each option and operand by its name."""
+        own = {
+            name: values[name] if isinstance(default, Argument) else default.of(values)
+            for name, default in _defaults(cls)
+        }
+        return cls(**own)
+
+
+def _defaults(options: type[Options]) -> list[tuple[str, Any]]:
+    """Each field with its argument, or with the class that its value is made of."""
+    return [(each.name, each.default) for each in fields(options)]  # type: ignore[arg-type]
+
+
+class Command(Options):
+    """A command: its options and operands in their order. A call does it and returns the exit status.
 
     ``needs`` names, for an option, those of which one must be given too; ``alone``, those that it does not go with.
     """
 
-    call: Callable[..., int]
-    options: tuple[Argument | OneOf, ...] = ()
-    epilog: str = ""
-    needs: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    alone: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    epilog: ClassVar[str] = ""
+    needs: ClassVar[Mapping[str, Sequence[str]]] = {}
+    alone: ClassVar[Mapping[str, Sequence[str]]] = {}
+
+    def __call__(self) -> int:
+        raise NotImplementedError
+
+    def execute(self) -> int:
+        """What a call returns, with the options of ``_SETTINGS`` in the environment."""
+        given = {variable: getattr(self, name, None) for name, variable in _SETTINGS.items()}
+        given[_JOBS] = getattr(self, "jobs", 0) or None
+        settings = {variable: str(value) for variable, value in given.items() if value is not None}
+        before = {name: os.environ.get(name) for name in settings}
+        os.environ.update(settings)
+        try:
+            return self()
+        finally:
+            for name, text in before.items():
+                if text is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = text
 
 
 class _Once(argparse._StoreAction):
@@ -122,24 +179,10 @@ class _Once(argparse._StoreAction):
         super().__call__(parser, namespace, values, option_string)
 
 
-def _with_settings(settings: Mapping[str, str], call: Callable[[], int]) -> int:
-    """What ``call`` returns, called with these variables in the environment."""
-    before = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
-    try:
-        return call()
-    finally:
-        for name, text in before.items():
-            if text is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = text
-
-
 class Parser(argparse.ArgumentParser):
     """Raises Misuse, with the nearest known word, instead of exiting with 2: git bisect reads 2 as a bad commit."""
 
-    command: Command
+    command: type[Command]
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -147,18 +190,17 @@ class Parser(argparse.ArgumentParser):
             self.register("action", name, _Once)
         self.set_defaults(parser=self)
 
-    def take(self, command: Command) -> None:
+    def take(self, command: type[Command]) -> None:
         self.command, self.epilog = command, command.epilog
-        for each in command.options:
-            each.add_to(self)
+        command.add_to(self)
         if any(self._has(name) for name in _OUTPUTS):
-            _FORCE.add_to(self)
+            _FORCE.add_to(self, _FORCED)
 
     def error(self, message: str) -> NoReturn:
         raise Misuse(message, remedy=f"{self.prog} --help")
 
-    def parse(self, arguments: Sequence[str]) -> "partial[int]":
-        """The function of the command with the values of its options. Raises Misuse."""
+    def parse(self, arguments: Sequence[str]) -> Command:
+        """The command with the values of its options. Raises Misuse."""
         namespace, unknown = self.parse_known_args(arguments)
         parser: Parser = namespace.parser
         if unknown:
@@ -171,11 +213,7 @@ class Parser(argparse.ArgumentParser):
         values = {name: value for name, value in vars(namespace).items() if parser._has(name)}
         parser._check_together(values, getattr(namespace, "named", set()))
         parser._check_outputs(values, force=values.pop(_FORCED, False))
-        given = {variable: values.pop(name, None) for name, variable in _SETTINGS.items()}
-        given[_JOBS] = values.get("jobs") or None
-        settings = {variable: str(value) for variable, value in given.items() if value is not None}
-        call = partial(parser.command.call, **values)
-        return partial(_with_settings, settings, call) if settings else call
+        return parser.command.of(values)
 
     def _has(self, name: str) -> bool:
         return any(action.dest == name for action in self._actions)

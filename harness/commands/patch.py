@@ -7,9 +7,10 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import ClassVar
 
 from harness.base.checkout import results_root
 from harness.base.files import write_atomic
@@ -27,7 +28,7 @@ from harness.commands.options import (
     tell,
     words_of,
 )
-from harness.commands.parser import Command, OneOf, flag, option
+from harness.commands.parser import Command, flag, operand, option
 from harness.hunt.kept import KeptFind, finds_in
 from harness.judge.visible import unseen_change
 from harness.limits.entries import load_scenario
@@ -77,20 +78,57 @@ class NothingExecutes(CannotJudge):
     """No scenario executes what a change touches."""
 
 
-@dataclass(frozen=True)
-class _Measuring:
-    """The options, by their names."""
+class PatchCommand(Command):
+    series: Sequence[str] = operand(
+        nargs="*",
+        metavar="SERIES",
+        help="mboxes, mails, folders of git format-patch, - (standard input), the Message-ID of a thread (fetched by"
+        " b4), or a range of commits such as HEAD~2..HEAD (default: HEAD and what is not committed in the kernel tree"
+        " that this folder is in)",
+    )
+    base: str | None = option(
+        metavar="TREE@REV",
+        help=f"what it applies to: a git tree at a commit, tree:DIR@REV, or a packaged source (default: {DEFAULT});"
+        " inside a tree a revision (default: the merge base with the upstream branch, else HEAD)",
+    )
+    scenario: Sequence[str] = option(
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this scenario; may be repeated (default: chosen by the functions that the change touches)",
+    )
+    each: bool = flag("measure each patch, compared with the one before it")
+    every: bool = flag("every scenario of the virtual clock", "--all")
+    most: int = option(type=number(1), default=MOST, metavar="N", help=f"at most N chosen scenarios (default: {MOST})")
+    no_profile: bool = flag("do not count instructions of what moved")
+    b4: bool = flag("check the mail on standard input for b4 review: prints its JSON")
+    b4_prep: bool = flag("the same for b4 prep --check and b4 am --check: prints lines")
+    nipa: bool = flag("check HEAD for NIPA: exit 250 where nothing is judged, the verdict to $DESC_FD")
+    dry_run: bool = DRY_RUN
+    seeds: int | None = SEEDS
+    arms: Sequence[str] = ARMS
+    jobs: int = JOBS
+    nice: int | None = NICE
+    config: Path | None = CONFIG
+    results: str | None = RESULTS
+    one_of = ("b4", "b4_prep", "nipa")
+    epilog = (
+        "Exit status: 0 same or better, 1 worse (a claim, a load or a boot), 125 cannot judge: it does not apply or"
+        " build, or no scenario executes what it touches."
+    )
+    alone: ClassVar = {"every": ("scenario", "most"), "scenario": ("most",)}
 
-    scenario: Sequence[str]
-    every: bool
-    most: int
-    no_profile: bool
-    dry_run: bool
-    seeds: int | None
-    arms: Sequence[str]
-    jobs: int
-    results: str | None
-    each: bool
+    def __call__(self) -> int:
+        check = next((name for name in CHECKS if getattr(self, name)), None)
+        if check is None:
+            return self._of_words(self.series).code
+        # NIPA has applied the patch, b4 passes its mail.
+        mailed = not self.series and not self.nipa
+        work = self._of_mail if mailed else partial(self._of_words, self.series or ["HEAD~1..HEAD"])
+        said = io.StringIO()
+        with redirect_stdout(said), redirect_stderr(said) if check == QUIET else nullcontext():
+            outcome = _outcome(work)
+        return CHECKS[check](replace(outcome, details=said.getvalue()))
 
     @cached_property
     def named(self) -> Sequence[Scenario]:
@@ -132,33 +170,151 @@ class _Measuring:
         words += config_words()
         return words + words_of(most=self.most if self.most != MOST else None, seeds=self.seeds, arm=self.arms)
 
+    def _of_mail(self) -> Outcome:
+        """The mail on standard input: the commit that has its change where the tree has one, else applied to HEAD."""
+        self.demand_arms()
+        mail, top, tracking = Path("-"), kernel_tree(Path.cwd()), os.environ.get(_TRACKING)
+        if self.base is not None or top is None:
+            return self._of_series(read_series(mail), [mail.name], self.base)
+        tracked = review_range(Path(tracking)) if tracking else ""
+        patches = read_series(mail, optional=bool(tracked))
+        known = range_of(top, patches[0], tracked) if len(patches) == 1 else None
+        if known or not patches:
+            return self._of_tree(known or tracked, None)
+        return self._of_series(patches, [mail.name], f"{top}@HEAD")
 
-def _patch(
-    *,
-    series: Sequence[str],
-    base: str | None,
-    scenario: Sequence[str],
-    every: bool,
-    most: int,
-    no_profile: bool,
-    dry_run: bool,
-    seeds: int | None,
-    arms: Sequence[str],
-    jobs: int,
-    results: str | None,
-    each: bool,
-    check: str | None,
-) -> int:
-    how = _Measuring(scenario, every, most, no_profile, dry_run, seeds, arms, jobs, results, each)
-    if check is None:
-        return _of_words(series, base, how).code
-    # NIPA has applied the patch, b4 passes its mail.
-    mailed = not series and check != "nipa"
-    work = partial(_of_mail, base, how) if mailed else partial(_of_words, series or ["HEAD~1..HEAD"], base, how)
-    said = io.StringIO()
-    with redirect_stdout(said), redirect_stderr(said) if check == QUIET else nullcontext():
-        outcome = _outcome(work)
-    return CHECKS[check](replace(outcome, details=said.getvalue()))
+    def _of_words(self, series: Sequence[str]) -> Outcome:
+        self.demand_arms()
+        if not series or (len(series) == 1 and is_range(series[0])):
+            return self._of_tree(series[0] if series else None, self.base)
+        return self._of_series(None, series, self.base)
+
+    def _of_series(self, patches: Sequence[Patch] | None, named: Sequence[str], base: str | None) -> Outcome:
+        """The ``patches``, or those that are ``named``, on a base that is no revision of a tree here."""
+        onto = base or DEFAULT
+        spec = demand(onto if ":" in onto else f"tree:{onto}")
+        patches = patches or read_series(*map(Path, named))
+        command = shlex.join(
+            ["blklab", "patch", *(Path(path).name for path in named), *words_of(base=base), *self.words]
+        )
+        return self._measure(patches, spec, onto, lambda whole, profile: reply(patches, whole, profile, command))
+
+    def _of_tree(self, change: str | None, base: str | None) -> Outcome:
+        """The change in the kernel tree that this folder is in."""
+        package = base if base and base.startswith(_PACKAGED) else ""
+        own = change_of(Path.cwd(), change, None if package else base)
+        tell(f"{own.title}, against {own.base[:12]}, in {own.top}")
+        if own.left_out:
+            tell(f"not in the change, as git does not track it: {names(own.left_out)} (git add -N)")
+        path = write_change(own, store_of(self.results, FOLDER).root)
+        command = shlex.join(["blklab", "patch", *([change] if change else []), *words_of(base=base), *self.words])
+        spec = f"tree:{own.top}@{own.base}"
+        named = package or own.base[:12]
+        return self._measure(read_series(path), spec, named, lambda whole, _: commit_lines(whole, command))
+
+    def _measure(
+        self,
+        patches: Sequence[Patch],
+        spec: str,
+        base: str,
+        message: Callable[[MeasuredSeries, Differential | None], str],
+    ) -> Outcome:
+        """Measure ``patches`` on ``spec``, which the user names ``base``, and print the ``message`` on them.
+
+        Where ``base`` is a packaged kernel and they change its modules alone, they are measured on that.
+        """
+        package = base if base.startswith(_PACKAGED) else ""
+        spec = _source_of(spec)
+        named, cache = self.named, Cache.default()
+        if self.dry_run:
+            return Outcome(self._dry_run(spec, patches), "nothing was measured (--dry-run)")
+        store = store_of(self.results, FOLDER)
+        source = named_source(spec, cache, tell)
+        if source is None:
+            raise _no_source(spec)
+        branch = Branch(source, branch_folder(store.root, source))
+        commits = branch.with_all(patches)
+        sources = Sources(branch.folder, branch.base, commits[-1])
+        alone = _alone(package, sources) if package else None
+        if not alone:
+            tell(f"builds {_builds(source, cache, 1 + len(self.sides(patches)))}")
+        certain = bool(named or self.every or alone or sources.touched().certain)
+        scenarios = named or (self._demanded(sources) if certain else self.among(sources, certain=False))
+        if estimates := self.estimates(scenarios, spec, patches):
+            tell(f"{'' if certain else 'likely '}{total(estimates, indexed_runs(results_root(self.results)))}")
+        if not certain:
+            tell("headers, macros or data differ: both sides are built, and compared function by function")
+        finds = finds_in(sources.touched().names)
+        bench = bench_of(self.results, self.jobs, folder=FOLDER)
+        title = base if alone else _title(base if not package else spec, source, branch)
+        study = Study(branch, title, bench, tell, cache, self.seeds, self.arms, alone)
+        steps = [study.base()]
+        if not certain:
+            functions = study.changed_functions(steps[0], patches[-1], commits[-1])
+            scenarios = self._demanded(Sources(branch.folder, branch.base, commits[-1], built=functions))
+        compared = list[MeasuredSeries]()
+        applied = list(zip(patches, commits, strict=True))
+        for patch, commit in applied if self.each else applied[-1:]:
+            steps.append(study.step(patch, commit))
+            compared.append(study.compare(steps[-2], steps[-1], scenarios))
+            _print(compared[-1])
+        whole = study.compare(steps[0], steps[-1], scenarios) if compared[1:] else compared[0]
+        if finds:
+            whole = replace(whole, hunted=tuple(study.hunted(steps[0], steps[-1], finds)))
+            compared.append(whole)
+            print("\n".join(summary(whole)))
+        differs = whole.effect in (Effect.WORSE, Effect.BETTER)
+        profile = profiled(bench.lab, whole, tell) if differs and not self.no_profile else None
+        print("\n".join(["", *(differential_lines(profile) if profile else []), ""]))
+        text, path = message(whole, profile), branch.folder.parent / "message.txt"
+        write_atomic(path, text.encode())
+        print(text, end="")
+        tell(f"this text is in {path}")
+        return Outcome(exit_code(compared), verdict_line(whole))
+
+    def _demanded(self, change: CodeChange) -> list[Scenario]:
+        if scenarios := self.among(change):
+            return scenarios
+        raise NothingExecutes(
+            "no scenario executes what the series touches", remedy="--scenario NAME, or --all for all of them"
+        )
+
+    def _dry_run(self, spec: str, series: Sequence[Patch]) -> int:
+        """What the series touches, what would be measured, and how long that takes; fetches and builds nothing.
+
+        Raises CannotJudge for a series that does not apply to a source that is there.
+        """
+        cache = Cache.default()
+        source = tree.kept_source(spec, cache)
+        if source is None and not spec.startswith(("source:", "mutant:")):
+            raise _no_source(spec)
+        scenarios, finds = self._likely(source, series)
+        if hidden := unseen_change("\n".join(patch.diff for patch in series), scenarios):
+            print(f"{NOT_SEEN}: {hidden}")
+        print(f"fetch  {'nothing' if source else f'{spec}, of unknown size and time'}")
+        print(f"build  {_builds(source, cache, 1 + len(self.sides(series)))}")
+        for name, kept in finds.items():
+            print(f"hunt   {name}: up to {plural(kept.seeds, 'seed')}, on the base too where the series fails")
+        if estimates := self.estimates(scenarios, spec, series):
+            return print_dry_run(estimates, self.results)
+        print("boots  unknown: no scenario is chosen yet")
+        return EXIT_PASS
+
+    def _likely(
+        self, source: KernelSource | None, series: Sequence[Patch]
+    ) -> tuple[Sequence[Scenario], Mapping[str, KeptFind]]:
+        """Scenarios and kept searches by the text of the source, or where there is none yet by that of the series."""
+        change: CodeChange = PatchText(tuple(patch.text for patch in series))
+        if source is not None:
+            branch = Branch(source, branch_folder(store_of(self.results, FOLDER).root, source))
+            change = Sources(branch.folder, branch.base, branch.with_all(series)[-1])
+        certain = source is None or change.touched().certain
+        scenarios = self.among(change, certain=certain)
+        if source is None:
+            print("by the text of the series alone: what uses its data and headers is known once the source is here")
+        elif not certain:
+            print("by the text of the source: what really differs is known once both sides are built")
+        return self.named or scenarios, finds_in(change.touched().names)
 
 
 def _outcome(work: Callable[[], Outcome]) -> Outcome:
@@ -171,111 +327,6 @@ def _outcome(work: Callable[[], Outcome]) -> Outcome:
         print(error)
         code = error.exit_code if isinstance(error, BlklabError) else EXIT_LAB_BROKEN
         return Outcome(code, str(error).partition("\n")[0])
-
-
-def _of_mail(base: str | None, how: _Measuring) -> Outcome:
-    """The mail on standard input: the commit that has its change where the tree here has one, else applied to HEAD."""
-    how.demand_arms()
-    mail, top, tracking = Path("-"), kernel_tree(Path.cwd()), os.environ.get(_TRACKING)
-    if base is not None or top is None:
-        return _of_series(read_series(mail), [mail.name], base, how)
-    tracked = review_range(Path(tracking)) if tracking else ""
-    patches = read_series(mail, optional=bool(tracked))
-    known = range_of(top, patches[0], tracked) if len(patches) == 1 else None
-    if known or not patches:
-        return _of_tree(known or tracked, None, how)
-    return _of_series(patches, [mail.name], f"{top}@HEAD", how)
-
-
-def _of_words(series: Sequence[str], base: str | None, how: _Measuring) -> Outcome:
-    how.demand_arms()
-    if not series or (len(series) == 1 and is_range(series[0])):
-        return _of_tree(series[0] if series else None, base, how)
-    return _of_series(None, series, base, how)
-
-
-def _of_series(patches: Sequence[Patch] | None, named: Sequence[str], base: str | None, how: _Measuring) -> Outcome:
-    """The ``patches``, or those that are ``named``, on a base that is no revision of a tree here."""
-    onto = base or DEFAULT
-    spec = demand(onto if ":" in onto else f"tree:{onto}")
-    patches = patches or read_series(*map(Path, named))
-    command = shlex.join(["blklab", "patch", *(Path(path).name for path in named), *words_of(base=base), *how.words])
-    return _measure(patches, spec, onto, how, lambda whole, profile: reply(patches, whole, profile, command))
-
-
-def _of_tree(change: str | None, base: str | None, how: _Measuring) -> Outcome:
-    """The change in the kernel tree that this folder is in."""
-    package = base if base and base.startswith(_PACKAGED) else ""
-    own = change_of(Path.cwd(), change, None if package else base)
-    tell(f"{own.title}, against {own.base[:12]}, in {own.top}")
-    if own.left_out:
-        tell(f"not in the change, as git does not track it: {names(own.left_out)} (git add -N)")
-    path = write_change(own, store_of(how.results, FOLDER).root)
-    command = shlex.join(["blklab", "patch", *([change] if change else []), *words_of(base=base), *how.words])
-    spec = f"tree:{own.top}@{own.base}"
-    named = package or own.base[:12]
-    return _measure(read_series(path), spec, named, how, lambda whole, _: commit_lines(whole, command))
-
-
-def _measure(
-    patches: Sequence[Patch],
-    spec: str,
-    base: str,
-    how: _Measuring,
-    message: Callable[[MeasuredSeries, Differential | None], str],
-) -> Outcome:
-    """Measure ``patches`` on ``spec``, which the user names ``base``, and print the ``message`` on them.
-
-    Where ``base`` is a packaged kernel and they change its modules alone, they are measured on that.
-    """
-    package = base if base.startswith(_PACKAGED) else ""
-    spec = _source_of(spec)
-    named, cache = how.named, Cache.default()
-    if how.dry_run:
-        return Outcome(_dry_run(how, spec, patches), "nothing was measured (--dry-run)")
-    store = store_of(how.results, FOLDER)
-    source = named_source(spec, cache, tell)
-    if source is None:
-        raise _no_source(spec)
-    branch = Branch(source, branch_folder(store.root, source))
-    commits = branch.with_all(patches)
-    sources = Sources(branch.folder, branch.base, commits[-1])
-    alone = _alone(package, sources) if package else None
-    if not alone:
-        tell(f"builds {_builds(source, cache, 1 + len(how.sides(patches)))}")
-    certain = bool(named or how.every or alone or sources.touched().certain)
-    scenarios = named or (_demanded(how, sources) if certain else how.among(sources, certain=False))
-    if estimates := how.estimates(scenarios, spec, patches):
-        tell(f"{'' if certain else 'likely '}{total(estimates, indexed_runs(results_root(how.results)))}")
-    if not certain:
-        tell("headers, macros or data differ: both sides are built, and compared function by function")
-    finds = finds_in(sources.touched().names)
-    bench = bench_of(how.results, how.jobs, folder=FOLDER)
-    title = base if alone else _title(base if not package else spec, source, branch)
-    study = Study(branch, title, bench, tell, cache, how.seeds, how.arms, alone)
-    steps = [study.base()]
-    if not certain:
-        functions = study.changed_functions(steps[0], patches[-1], commits[-1])
-        scenarios = _demanded(how, Sources(branch.folder, branch.base, commits[-1], built=functions))
-    compared = list[MeasuredSeries]()
-    applied = list(zip(patches, commits, strict=True))
-    for patch, commit in applied if how.each else applied[-1:]:
-        steps.append(study.step(patch, commit))
-        compared.append(study.compare(steps[-2], steps[-1], scenarios))
-        _print(compared[-1])
-    whole = study.compare(steps[0], steps[-1], scenarios) if compared[1:] else compared[0]
-    if finds:
-        whole = replace(whole, hunted=tuple(study.hunted(steps[0], steps[-1], finds)))
-        compared.append(whole)
-        print("\n".join(summary(whole)))
-    differs = whole.effect in (Effect.WORSE, Effect.BETTER)
-    profile = profiled(bench.lab, whole, tell) if differs and not how.no_profile else None
-    print("\n".join(["", *(differential_lines(profile) if profile else []), ""]))
-    text, path = message(whole, profile), branch.folder.parent / "message.txt"
-    write_atomic(path, text.encode())
-    print(text, end="")
-    tell(f"this text is in {path}")
-    return Outcome(exit_code(compared), verdict_line(whole))
 
 
 def _source_of(spec: str) -> str:
@@ -307,14 +358,6 @@ def _title(named: str, source: KernelSource, branch: Branch) -> str:
     return named if named == content else f"{named} ({content})"
 
 
-def _demanded(how: _Measuring, change: CodeChange) -> list[Scenario]:
-    if scenarios := how.among(change):
-        return scenarios
-    raise NothingExecutes(
-        "no scenario executes what the series touches", remedy="--scenario NAME, or --all for all of them"
-    )
-
-
 def _print(compared: MeasuredSeries) -> None:
     print(f"\n{compared.base.title} -> {compared.series.title}")
     tables = [
@@ -327,45 +370,6 @@ def _print(compared: MeasuredSeries) -> None:
     print("\n".join(summary(compared)))
 
 
-def _dry_run(how: _Measuring, spec: str, series: Sequence[Patch]) -> int:
-    """What the series touches, what would be measured, and how long that takes; fetches and builds nothing.
-
-    Raises CannotJudge for a series that does not apply to a source that is there.
-    """
-    cache = Cache.default()
-    source = tree.kept_source(spec, cache)
-    if source is None and not spec.startswith(("source:", "mutant:")):
-        raise _no_source(spec)
-    scenarios, finds = _likely(how, source, series)
-    if hidden := unseen_change("\n".join(patch.diff for patch in series), scenarios):
-        print(f"{NOT_SEEN}: {hidden}")
-    print(f"fetch  {'nothing' if source else f'{spec}, of unknown size and time'}")
-    print(f"build  {_builds(source, cache, 1 + len(how.sides(series)))}")
-    for name, kept in finds.items():
-        print(f"hunt   {name}: up to {plural(kept.seeds, 'seed')}, on the base too where the series fails")
-    if estimates := how.estimates(scenarios, spec, series):
-        return print_dry_run(estimates, how.results)
-    print("boots  unknown: no scenario is chosen yet")
-    return EXIT_PASS
-
-
-def _likely(
-    how: _Measuring, source: KernelSource | None, series: Sequence[Patch]
-) -> tuple[Sequence[Scenario], Mapping[str, KeptFind]]:
-    """Scenarios and kept searches by the text of the source, or where there is none yet by that of the series."""
-    change: CodeChange = PatchText(tuple(patch.text for patch in series))
-    if source is not None:
-        branch = Branch(source, branch_folder(store_of(how.results, FOLDER).root, source))
-        change = Sources(branch.folder, branch.base, branch.with_all(series)[-1])
-    certain = source is None or change.touched().certain
-    scenarios = how.among(change, certain=certain)
-    if source is None:
-        print("by the text of the series alone: what uses its data and headers is known once the source is here")
-    elif not certain:
-        print("by the text of the source: what really differs is known once both sides are built")
-    return how.named or scenarios, finds_in(change.touched().names)
-
-
 def _builds(source: KernelSource | None, cache: Cache, sides: int) -> str:
     """How many kernels are built, and the time of each, as earlier builds in this cache took."""
     known = builds(cache)
@@ -376,61 +380,4 @@ def _builds(source: KernelSource | None, cache: Cache, sides: int) -> str:
     return f"{plural(sides, 'kernel')}, unless they are in the cache: {', '.join(times)}"
 
 
-COMMANDS = {
-    "patch": Command(
-        _patch,
-        (
-            option(
-                "series",
-                nargs="*",
-                metavar="SERIES",
-                help="mboxes, mails, folders of git format-patch, - (standard input), the Message-ID of a thread"
-                " (fetched by b4), or a range of commits such as HEAD~2..HEAD (default: HEAD and what is not committed"
-                " in the kernel tree that this folder is in)",
-            ),
-            option(
-                "--base",
-                metavar="TREE@REV",
-                help=f"what it applies to: a git tree at a commit, tree:DIR@REV, or a packaged source (default:"
-                f" {DEFAULT}); inside a tree a revision (default: the merge base with the upstream branch, else HEAD)",
-            ),
-            option(
-                "--scenario",
-                action="append",
-                default=[],
-                metavar="NAME",
-                help="only this scenario; may be repeated (default: chosen by the functions that the change touches)",
-            ),
-            flag("--each", "measure each patch, compared with the one before it"),
-            flag("--all", "every scenario of the virtual clock", dest="every"),
-            option(
-                "--most",
-                type=number(1),
-                default=MOST,
-                metavar="N",
-                help=f"at most N chosen scenarios (default: {MOST})",
-            ),
-            flag("--no-profile", "do not count instructions of what moved"),
-            OneOf(
-                tuple(
-                    option(f"--{check.replace('_', '-')}", action="store_const", const=check, dest="check", help=text)
-                    for check, text in {
-                        "b4": "check the mail on standard input for b4 review: prints its JSON",
-                        "b4_prep": "the same for b4 prep --check and b4 am --check: prints lines",
-                        "nipa": "check HEAD for NIPA: exit 250 where nothing is judged, the verdict to $DESC_FD",
-                    }.items()
-                )
-            ),
-            DRY_RUN,
-            SEEDS,
-            ARMS,
-            JOBS,
-            NICE,
-            CONFIG,
-            RESULTS,
-        ),
-        "Exit status: 0 same or better, 1 worse (a claim, a load or a boot), 125 cannot judge: it does not apply or"
-        " build, or no scenario executes what it touches.",
-        alone={"every": ("scenario", "most"), "scenario": ("most",)},
-    )
-}
+COMMANDS: dict[str, type[Command]] = {"patch": PatchCommand}

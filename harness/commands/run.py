@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """``blklab run``: run scenarios on a kernel and judge them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 from rich.text import Text
 
@@ -25,8 +26,8 @@ from harness.commands.options import (
     tell,
     words_of,
 )
-from harness.commands.parser import Command, flag, option
-from harness.commands.verdict import EXPORTS, FORMATS, Exports
+from harness.commands.parser import Command, all_of, flag, option
+from harness.commands.verdict import FORMATS, Exports
 from harness.judge.cells import exit_code_of
 from harness.judge.verdict import Verdict
 from harness.record.index import indexed_runs
@@ -35,7 +36,6 @@ from harness.record.store import KernelFacts, load_run
 from harness.report.claims import reason
 from harness.report.format import STYLES, plural
 from harness.report.terminal.printing import console_of
-from harness.report.terminal.run import Detail
 from harness.report.terminal.scenario import Estimate, dominant, total
 from harness.run.bench import Bench
 from harness.run.plan import Request, check_common_arm, check_repeats, expand, guest_job, run_command
@@ -53,64 +53,115 @@ _LONG = 60.0
 """Host seconds from which a run says first what takes them."""
 
 
-def _run(
-    *,
-    scenario: Sequence[str],
-    fail_fast: bool,
-    failed: bool,
-    kernel: str,
-    base: str | None,
-    mail: Path | None,
-    seeds: int | None,
-    arms: Sequence[str],
-    verify: bool,
-    cold: bool,
-    results: str | None,
-    jobs: int,
-    refresh: bool,
-    dry_run: bool,
-    trace: str | None,
-    seed: int | None,
-    detail: Detail,
-    json: bool,
-    **files: str | None,
-) -> int:
-    exports = Exports.of(detail, json, **files)
-    named = _scenarios(scenario, _failed(results, kernel) if failed else None)
-    if not named:
-        print(f"no scenario failed last time on {kernel}")
+class RunScenarios(Command):
+    scenario: Sequence[str] = SCENARIO.but(nargs="*")
+    fail_fast: bool = flag("end after the first scenario that does not pass")
+    failed: bool = flag(
+        "only those whose newest run on the kernel failed or could not be judged (of all when none is named)"
+    )
+    kernel: str = KERNEL
+    base: str | None = option(
+        type=demand,
+        metavar="SPEC",
+        help="measure this kernel too, first or (wall clock) in turns; its figures are baseline.* in claims",
+    )
+    mail: Path | None = option(
+        type=Path,
+        metavar="FILE",
+        help="with --base: both kernels as a mail, with the functions that differ",
+    )
+    seeds: int | None = SEEDS.but("--seeds", "--boots")
+    arms: Sequence[str] = ARMS
+    verify: bool = flag("boot every cell twice, the second time without a snapshot; different digests are an ERROR")
+    cold: bool = flag("boot every guest; use no snapshot of a booted one")
+    results: str | None = RESULTS
+    jobs: int = JOBS
+    nice: int | None = NICE
+    config: Path | None = CONFIG
+    refresh: bool = flag("use the newest package of the kernel, not the pinned one")
+    dry_run: bool = DRY_RUN
+    exports: Exports = all_of(Exports)
+    trace: str | None = option(
+        nargs="?",
+        const=DEFAULT_EVENTS,
+        metavar="EVENTS",
+        help=f"record these ftrace events in one boot, without a verdict (block,scsi; default: {DEFAULT_EVENTS})",
+    )
+    seed: int | None = option(type=number(1), metavar="N", help="the seed to trace (default: 1)")
+    epilog = "Exit status: 0 pass, 1 fail, 125 cannot judge, 128 and above: the lab is broken or misused."
+    needs: ClassVar = {"seed": ("trace",)}
+    # A trace is one boot without a verdict.
+    alone: ClassVar = {"trace": ("base", "seeds", "verify", "dry_run", "json", *FORMATS)}
+
+    def __call__(self) -> int:
+        named = _scenarios(self.scenario, _failed(self.results, self.kernel) if self.failed else None)
+        if not named:
+            print(f"no scenario failed last time on {self.kernel}")
+            return EXIT_PASS
+        single = {"json": self.exports.json, **self.exports.files, "trace": self.trace is not None}
+        if len(named) > 1 and any(single.values()):
+            word = next(name for name, given in single.items() if given)
+            raise Misuse(f"--{word} takes one scenario", remedy="run the scenarios one after another, or blklab matrix")
+        chosen = [*named.values()]
+        if self.trace is not None:
+            return self._trace(chosen[0], parse_events(self.trace))
+        self._check(chosen)
+        specs = (self.base, self.kernel) if self.base else (self.kernel,)
+        estimates = [self._estimate(each, spec, arms_of(self.arms, each, chosen)) for each in chosen for spec in specs]
+        if self.dry_run:
+            for spec in dict.fromkeys(specs):
+                check(spec)
+            return print_dry_run(estimates, self.results)
+        bench, (*bases, booted) = self._bench_and_kernels(specs)
+        self._tell_costs(estimates)
+        ended: list[tuple[str, Verdict]] = []
+        for ref, each in named.items():
+            own = arms_of(self.arms, each, chosen)
+            command = (*run_command(ref, self.kernel, self.seeds, own), *words_of(verify=self.verify), *config_words())
+            request = Request(each, booted, self.seeds, own, self.verify, command=command)
+            verdict = _measure(bench, request, (self.base, bases[0]) if self.base else None, self.exports, self.mail)
+            ended.append((each.name, verdict))
+            if self.fail_fast and verdict.exit_code:
+                break
+        return _conclude(ended, [each.name for each in chosen[len(ended) :]], booted)
+
+    def _bench_and_kernels(self, specs: Sequence[str]) -> tuple[Bench, list[Kernel]]:
+        return bench_and_kernels(self.results, self.jobs, specs, cold=self.cold, refresh=self.refresh)
+
+    def _check(self, scenarios: Sequence[Scenario]) -> None:
+        """Raises Misuse for options that do not go with the scenarios; tells which of them boot more."""
+        for scenario in scenarios:
+            check_repeats(scenario, verify=self.verify)
+        if self.mail and (not self.base or len(scenarios) > 1):
+            raise Misuse("--mail compares one scenario on two kernels", remedy="add --base SPEC and name one scenario")
+        if self.mail and not scenarios[0].timing.counts_instructions:
+            raise Misuse(
+                "--mail names functions by instructions, which the wall clock does not count", remedy="omit --mail"
+            )
+        if self.mail:
+            tell("--mail: each of both kernels boots once more and is profiled, where figures differ")
+
+    def _estimate(self, scenario: Scenario, spec: str, arms: tuple[str, ...]) -> Estimate:
+        boots = len(expand(scenario, self.seeds, arms or None))
+        return Estimate(scenario, spec, (2 if self.verify else 1) * boots, arms)
+
+    def _tell_costs(self, estimates: Sequence[Estimate]) -> None:
+        tell(total(estimates, indexed_runs(results_root(self.results))))
+        for line in dominant(estimates) if sum(each.modelled for each in estimates) >= _LONG else ():
+            tell(line)
+
+    def _trace(self, scenario: Scenario, events: tuple[str, ...]) -> int:
+        if len(self.arms) > 1:
+            raise Misuse("--trace takes one --arm", remedy="trace the arms one after another")
+        (arm, _), seed = expand(scenario, 1, self.arms or None)[0], self.seed or 1
+        bench, (kernel,) = self._bench_and_kernels([self.kernel])
+        tell(f"{scenario.name} on {kernel.release}: arm {arm.name}, seed {seed}, tracing {', '.join(events)}")
+        job, results = replace(guest_job(scenario, arm, seed), trace=events), bench.store.root / scenario.name
+        for trace in trace_boot(bench.lab, kernel, arm, job, results, phase_seen=tell):
+            lost = f" (the newest of {trace.written}; the buffer was full)" if trace.written > trace.kept else ""
+            print(f"{trace.load}: {trace.kept} events{lost} in {trace.path}")
+        print("not judged: tracing changes the instruction stream and therefore the figures")
         return EXIT_PASS
-    alone = ["json"] if json else [*exports.files, *(["trace"] if trace is not None else [])]
-    if len(named) > 1 and alone:
-        raise Misuse(f"--{alone[0]} takes one scenario", remedy="run the scenarios one after another, or blklab matrix")
-    chosen = [*named.values()]
-    if trace is not None:
-        return _trace(
-            chosen[0],
-            arms,
-            seed or 1,
-            parse_events(trace),
-            lambda: bench_and_kernels(results, jobs, [kernel], cold=cold, refresh=refresh),
-        )
-    _check(chosen, verify=verify, base=base, mail=mail)
-    specs = (base, kernel) if base else (kernel,)
-    estimates = [_estimate(each, spec, seeds, arms_of(arms, each, chosen), verify) for each in chosen for spec in specs]
-    if dry_run:
-        for spec in dict.fromkeys(specs):
-            check(spec)
-        return print_dry_run(estimates, results)
-    bench, (*bases, booted) = bench_and_kernels(results, jobs, specs, cold=cold, refresh=refresh)
-    _tell_costs(estimates, results)
-    ended: list[tuple[str, Verdict]] = []
-    for ref, each in named.items():
-        own = arms_of(arms, each, chosen)
-        command = (*run_command(ref, kernel, seeds, own), *words_of(verify=verify), *config_words())
-        request = Request(each, booted, seeds, own, verify, command=command)
-        verdict = _measure(bench, request, (base, bases[0]) if base else None, exports, mail)
-        ended.append((each.name, verdict))
-        if fail_fast and verdict.exit_code:
-            break
-    return _conclude(ended, [each.name for each in chosen[len(ended) :]], booted)
 
 
 def _scenarios(refs: Sequence[str], failed: dict[str, str] | None) -> dict[str, Scenario]:
@@ -131,30 +182,6 @@ def _failed(results: str | None, kernel: str) -> dict[str, str]:
             command = load_run(Path(root / run.path)).facts.command
             refs[name] = command[_SCENARIO] if len(command) > _SCENARIO else name
     return refs
-
-
-def _check(scenarios: Sequence[Scenario], *, verify: bool, base: str | None, mail: Path | None) -> None:
-    """Raises Misuse for options that do not go with the scenarios; tells which of them boot more."""
-    for scenario in scenarios:
-        check_repeats(scenario, verify=verify)
-    if mail and (not base or len(scenarios) > 1):
-        raise Misuse("--mail compares one scenario on two kernels", remedy="add --base SPEC and name one scenario")
-    if mail and not scenarios[0].timing.counts_instructions:
-        raise Misuse(
-            "--mail names functions by instructions, which the wall clock does not count", remedy="omit --mail"
-        )
-    if mail:
-        tell("--mail: each of both kernels boots once more and is profiled, where figures differ")
-
-
-def _estimate(scenario: Scenario, spec: str, seeds: int | None, arms: tuple[str, ...], verify: bool) -> Estimate:
-    return Estimate(scenario, spec, (2 if verify else 1) * len(expand(scenario, seeds, arms or None)), arms)
-
-
-def _tell_costs(estimates: Sequence[Estimate], results: str | None) -> None:
-    tell(total(estimates, indexed_runs(results_root(results))))
-    for line in dominant(estimates) if sum(each.modelled for each in estimates) >= _LONG else ():
-        tell(line)
 
 
 def _measure(
@@ -221,75 +248,4 @@ def _conclude(ended: Sequence[tuple[str, Verdict]], left: Sequence[str], kernel:
     return code
 
 
-def _trace(
-    scenario: Scenario,
-    arms: Sequence[str],
-    seed: int,
-    events: tuple[str, ...],
-    prepare: Callable[[], tuple[Bench, list[Kernel]]],
-) -> int:
-    if len(arms) > 1:
-        raise Misuse("--trace takes one --arm", remedy="trace the arms one after another")
-    arm, _ = expand(scenario, 1, arms or None)[0]
-    bench, (kernel,) = prepare()
-    tell(f"{scenario.name} on {kernel.release}: arm {arm.name}, seed {seed}, tracing {', '.join(events)}")
-    job, results = replace(guest_job(scenario, arm, seed), trace=events), bench.store.root / scenario.name
-    for trace in trace_boot(bench.lab, kernel, arm, job, results, phase_seen=tell):
-        lost = f" (the newest of {trace.written}; the buffer was full)" if trace.written > trace.kept else ""
-        print(f"{trace.load}: {trace.kept} events{lost} in {trace.path}")
-    print("not judged: tracing changes the instruction stream and therefore the figures")
-    return EXIT_PASS
-
-
-COMMANDS = {
-    "run": Command(
-        _run,
-        (
-            SCENARIO.but(nargs="*"),
-            flag("--fail-fast", "end after the first scenario that does not pass"),
-            flag(
-                "--failed",
-                "only those whose newest run on the kernel failed or could not be judged (of all when none is named)",
-            ),
-            KERNEL,
-            option(
-                "--base",
-                type=demand,
-                metavar="SPEC",
-                help="measure this kernel too, first or (wall clock) in turns; its figures are baseline.* in claims",
-            ),
-            option(
-                "--mail",
-                type=Path,
-                metavar="FILE",
-                help="with --base: both kernels as a mail, with the functions that differ",
-            ),
-            SEEDS.but("--boots"),
-            ARMS,
-            flag(
-                "--verify", "boot every cell twice, the second time without a snapshot; different digests are an ERROR"
-            ),
-            flag("--cold", "boot every guest; use no snapshot of a booted one"),
-            RESULTS,
-            JOBS,
-            NICE,
-            CONFIG,
-            flag("--refresh", "use the newest package of the kernel, not the pinned one"),
-            DRY_RUN,
-            *EXPORTS,
-            option(
-                "--trace",
-                nargs="?",
-                const=DEFAULT_EVENTS,
-                metavar="EVENTS",
-                help="record these ftrace events in one boot, without a verdict (block,scsi;"
-                f" default: {DEFAULT_EVENTS})",
-            ),
-            option("--seed", type=number(1), metavar="N", help="the seed to trace (default: 1)"),
-        ),
-        "Exit status: 0 pass, 1 fail, 125 cannot judge, 128 and above: the lab is broken or misused.",
-        needs={"seed": ("trace",)},
-        # A trace is one boot without a verdict.
-        alone={"trace": ("base", "seeds", "verify", "dry_run", "json", *FORMATS)},
-    )
-}
+COMMANDS: dict[str, type[Command]] = {"run": RunScenarios}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from typing import ClassVar
 
 from harness.base.files import writing
 from harness.bisect.repository import Repository, demand_repository
@@ -45,50 +46,71 @@ def budget(text: str) -> float:
     return float(int(match[1]) * _UNITS[match[2]])
 
 
-def _track(
-    *,
-    scenarios: Sequence[str],
-    tree: Path | None,
-    ref: str,
-    kernels: Sequence[str] | None,
-    budget: float,
-    seeds: int | None,
-    accept: str | None,
-    commit: str | None,
-    reason: str | None,
-    dask: str | None,
-    jobs: int,
-    results: str | None,
-) -> int:
-    if tree is None and not (kernels or accept):
-        raise Misuse("track needs a tree or kernels", remedy="blklab track --tree DIR --ref master")
-    if tree is not None:
-        demand_repository(tree := real(tree))
-    path = store_of(results, FOLDER).root
-    with writing(path):
-        path.mkdir(parents=True, exist_ok=True)
-    folder = Folder(path)
-    with folder.held(), elsewhere(dask, tell) as cluster:
-        folder.load()
-        if accept:
-            return _accept(folder, accept, commit_of(tree, commit or "") if tree else commit or "", reason or "")
-        head = commit_of(tree, ref) if tree else ""
-        finds = {name: find for name, find in every_find().items() if name in scenarios or not scenarios}
-        if kernels and scenarios and finds:
-            raise Misuse(
-                f"{next(iter(finds))} is for a tree", remedy="omit --kernels: what a package touches is not known"
-            )
-        chosen = _scenarios([name for name in scenarios or find_scenarios() if name not in finds])
-        bench = replace(bench_of(results, jobs, folder=f"{FOLDER}/{RUNS}"), cluster=cluster)
-        repository = Repository(tree, path / CLONE) if tree else None
-        place = (repository.folder, f"tree:{tree}") if repository else (Path(), "")
-        runs = CommitRuns(folder, bench, *place, scenarios=chosen, tell=tell, seeds=seeds, finds=finds)
-        if kernels or repository is None:
-            return _packages(kernels or (), runs, budget, repository)
-        tracker = _tracker(repository, runs, ref, budget)
-        night = tracker.night(head)
-        order = repository.text("rev-list", "--topo-order", "--reverse", night.head).split()
-        return _report(tracker.runs, night, str(tree), order)
+class TrackBranch(Command):
+    scenarios: Sequence[str] = SOME_SCENARIOS.but(
+        help="only these, and hunts/NAME.yaml (default: all of the virtual clock, and all finds)"
+    )
+    tree: Path | None = option(type=Path, metavar="DIR", help="a git repository of the kernel")
+    ref: str = option(default="HEAD", metavar="REV", help="the branch to follow (default: HEAD)")
+    kernels: Sequence[str] | None = kernels("the branch of --tree").but(
+        help="packaged kernels, each new version compared with the one before; separated by spaces. Where --tree is a"
+        " clone of stable, the commit is searched between its tags"
+    )
+    budget: float = option(
+        type=budget,
+        default=BUDGET,
+        metavar="TIME",
+        help=f"for measuring the head: 3h, 90min; searches come on top (default: {BUDGET})",
+    )
+    accept: str | None = option(
+        metavar="FIGURE",
+        help="SCENARIO.ARM.LOAD.ROLE.METRIC, SCENARIO.CLAIM or SCENARIO of an alarm: its change is intended",
+    )
+    commit: str | None = option(metavar="REV", help="the commit that changed it")
+    reason: str | None = option(metavar="TEXT", help="why it is intended")
+    seeds: int | None = SEEDS
+    dask: str | None = DASK
+    jobs: int = JOBS
+    results: str | None = RESULTS
+    epilog = (
+        "Exit status: 0 nothing became worse, 1 a verified commit made something worse, 125 something is not decided."
+    )
+    needs: ClassVar = {"accept": ("commit",), "commit": ("accept",), "reason": ("accept",)}
+    alone: ClassVar = {"accept": ("scenarios", "kernels", "seeds", "dask", "jobs"), "kernels": ("ref",)}
+
+    def __call__(self) -> int:
+        if self.tree is None and not (self.kernels or self.accept):
+            raise Misuse("track needs a tree or kernels", remedy="blklab track --tree DIR --ref master")
+        tree = None if self.tree is None else real(self.tree)
+        if tree is not None:
+            demand_repository(tree)
+        path = store_of(self.results, FOLDER).root
+        with writing(path):
+            path.mkdir(parents=True, exist_ok=True)
+        folder = Folder(path)
+        with folder.held(), elsewhere(self.dask, tell) as cluster:
+            folder.load()
+            if self.accept:
+                commit = commit_of(tree, self.commit or "") if tree else self.commit or ""
+                return _accept(folder, self.accept, commit, self.reason or "")
+            head = commit_of(tree, self.ref) if tree else ""
+            asked = self.scenarios
+            finds = {name: find for name, find in every_find().items() if name in asked or not asked}
+            if self.kernels and asked and finds:
+                raise Misuse(
+                    f"{next(iter(finds))} is for a tree", remedy="omit --kernels: what a package touches is not known"
+                )
+            chosen = _scenarios([name for name in asked or find_scenarios() if name not in finds])
+            bench = replace(bench_of(self.results, self.jobs, folder=f"{FOLDER}/{RUNS}"), cluster=cluster)
+            repository = Repository(tree, path / CLONE) if tree else None
+            place = (repository.folder, f"tree:{tree}") if repository else (Path(), "")
+            runs = CommitRuns(folder, bench, *place, scenarios=chosen, tell=tell, seeds=self.seeds, finds=finds)
+            if self.kernels or repository is None:
+                return _packages(self.kernels or (), runs, self.budget, repository)
+            tracker = _tracker(repository, runs, self.ref, self.budget)
+            night = tracker.night(head)
+            order = repository.text("rev-list", "--topo-order", "--reverse", night.head).split()
+            return _report(tracker.runs, night, str(tree), order)
 
 
 def _scenarios(named: Sequence[str]) -> dict[str, Scenario]:
@@ -160,40 +182,4 @@ def exit_code(track: Track, night: Night) -> int:
     return EXIT_PASS if all(alarm.verified for alarm in alarms) else EXIT_CANNOT_JUDGE
 
 
-COMMANDS = {
-    "track": Command(
-        _track,
-        (
-            SOME_SCENARIOS.but(
-                help="only these, and hunts/NAME.yaml (default: all of the virtual clock, and all finds)"
-            ),
-            option("--tree", type=Path, metavar="DIR", help="a git repository of the kernel"),
-            option("--ref", default="HEAD", metavar="REV", help="the branch to follow (default: HEAD)"),
-            kernels("the branch of --tree").but(
-                help="packaged kernels, each new version compared with the one before; separated by spaces. Where"
-                " --tree is a clone of stable, the commit is searched between its tags"
-            ),
-            option(
-                "--budget",
-                type=budget,
-                default=BUDGET,
-                metavar="TIME",
-                help=f"for measuring the head: 3h, 90min; searches come on top (default: {BUDGET})",
-            ),
-            option(
-                "--accept",
-                metavar="FIGURE",
-                help="SCENARIO.ARM.LOAD.ROLE.METRIC, SCENARIO.CLAIM or SCENARIO of an alarm: its change is intended",
-            ),
-            option("--commit", metavar="REV", help="the commit that changed it"),
-            option("--reason", metavar="TEXT", help="why it is intended"),
-            SEEDS,
-            DASK,
-            JOBS,
-            RESULTS,
-        ),
-        "Exit status: 0 nothing became worse, 1 a verified commit made something worse, 125 something is not decided.",
-        needs={"accept": ("commit",), "commit": ("accept",), "reason": ("accept",)},
-        alone={"accept": ("scenarios", "kernels", "seeds", "dask", "jobs"), "kernels": ("ref",)},
-    )
-}
+COMMANDS: dict[str, type[Command]] = {"track": TrackBranch}

@@ -5,16 +5,26 @@ import json
 import sys
 import webbrowser
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from harness.base.checkout import of_results, results_root
 from harness.base.files import write_atomic
 from harness.commands.options import RUN, tell
-from harness.commands.parser import REPORT_FILE, RUN_FILE, Argument, Command, OneOf, demand_own, flag, option
+from harness.commands.parser import (
+    REPORT_FILE,
+    RUN_FILE,
+    Command,
+    Options,
+    all_of,
+    demand_own,
+    flag,
+    operand,
+    option,
+)
 from harness.judge.verdict import Verdict, verdict_document
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.entries import load_scenario
@@ -40,41 +50,37 @@ FORMATS = {
 }
 
 
-def _detail(short: str, long: str, detail: Detail, text: str) -> Argument:
-    return option(short, long, dest="detail", action="store_const", const=detail, default=Detail.NORMAL, help=text)
+def _format(name: str) -> Any:
+    return option(metavar="FILE", help=f"also write {FORMATS[name]}; - is standard output")
 
 
-EXPORTS: tuple[Argument | OneOf, ...] = (
-    OneOf(
-        (
-            _detail("-v", "--verbose", Detail.FULL, "print every arm, figure and bottleneck"),
-            _detail("-q", "--quiet", Detail.BRIEF, "print one line"),
-            flag("--json", "print verdict.json instead of the report"),
-        )
-    ),
-    *(
-        option(f"--{name}", metavar="FILE", help=f"also write {title}; - is standard output")
-        for name, title in FORMATS.items()
-    ),
-)
-"""Their values are the arguments of ``Exports.of``."""
+class Exports(Options):
+    """How a verdict is printed, and where it is written too: a file, or - for standard output, for each format.
 
+    Raises Misuse where several things would go to standard output.
+    """
 
-@dataclass(frozen=True)
-class Exports:
-    """How a verdict is printed, and where it is written too: a file, or - for standard output, for each format."""
+    verbose: bool = flag("print every arm, figure and bottleneck", "-v", "--verbose")
+    quiet: bool = flag("print one line", "-q", "--quiet")
+    json: bool = flag("print verdict.json instead of the report")
+    junit: str | None = _format("junit")
+    ktap: str | None = _format("ktap")
+    kcidb: str | None = _format("kcidb")
+    csv: str | None = _format("csv")
+    one_of = ("verbose", "quiet", "json")
 
-    detail: Detail
-    json: bool
-    files: Mapping[str, str]
-
-    @classmethod
-    def of(cls, detail: Detail, json: bool, **files: str | None) -> "Exports":
-        """Raises Misuse where several things would go to standard output."""
-        exports = cls(detail, json, {name: file for name, file in files.items() if file is not None})
-        if [*exports.files.values()].count(STDOUT) + json > 1:
+    def __post_init__(self) -> None:
+        if [*self.files.values()].count(STDOUT) + self.json > 1:
             raise Misuse("only one format can go to standard output", remedy="name files for the others")
-        return exports
+
+    @property
+    def files(self) -> dict[str, str]:
+        """By the name of the format."""
+        return {name: file for name in FORMATS if (file := getattr(self, name)) is not None}
+
+    @property
+    def detail(self) -> Detail:
+        return Detail.FULL if self.verbose else Detail.BRIEF if self.quiet else Detail.NORMAL
 
     def show(self, run: RunFolder, verdict: Verdict) -> None:
         """Print the report (on standard error when a format goes to standard output) or, with --json, the verdict.
@@ -118,22 +124,26 @@ def surroundings(run: RunFolder) -> Surroundings:
     return Surroundings(run.facts, len(records), run.elapsed(), dict(phases), shown_path(run.path), models, limits)
 
 
-def _judge(*, run: Path, detail: Detail, json: bool, **files: str | None) -> int:
-    exports = Exports.of(detail, json, **files)
-    rejudged = rejudge(run)
-    exports.show(rejudged.run, rejudged.verdict)
-    scenario = rejudged.run.scenario
-    for line in _other_bounds(scenario):
-        tell(line)
-    own = [] if scenario.name in find_scenarios() else [f"bounds, as scenarios/ has no {scenario.name}"]
-    tell(f"no guest repeats, so only another run can confirm: {'; '.join([*taken_as_written(rejudged.run), *own])}")
-    if not rejudged.before:
-        tell("this run has no stored verdict")
-    elif not rejudged.differences:
-        tell("the stored verdict is identical" + ("" if rejudged.worded else " (its sentences are another version's)"))
-    for difference in rejudged.differences:
-        tell(f"verdict.json: {difference}")
-    return rejudged.exit_code
+class Judge(Command):
+    run: Path = RUN
+    exports: Exports = all_of(Exports)
+
+    def __call__(self) -> int:
+        rejudged = rejudge(self.run)
+        self.exports.show(rejudged.run, rejudged.verdict)
+        scenario = rejudged.run.scenario
+        for line in _other_bounds(scenario):
+            tell(line)
+        own = [] if scenario.name in find_scenarios() else [f"bounds, as scenarios/ has no {scenario.name}"]
+        tell(f"no guest repeats, so only another run can confirm: {'; '.join([*taken_as_written(rejudged.run), *own])}")
+        if not rejudged.before:
+            tell("this run has no stored verdict")
+        elif not rejudged.differences:
+            worded = "" if rejudged.worded else " (its sentences are another version's)"
+            tell(f"the stored verdict is identical{worded}")
+        for difference in rejudged.differences:
+            tell(f"verdict.json: {difference}")
+        return rejudged.exit_code
 
 
 def _other_bounds(scenario: Scenario) -> Iterator[str]:
@@ -148,18 +158,28 @@ def _other_bounds(scenario: Scenario) -> Iterator[str]:
             yield f"{ratio}: this run asks for {bound}, scenarios/{scenario.name}.yaml for {' and '.join(asked[ratio])}"
 
 
-def _report(*, folder: Path | None, out: Path | None, open: bool) -> int:
-    shown = real(folder or results_root(None))
-    target = out or shown / REPORT_FILE
-    if not target.parent.is_dir():
-        raise Misuse(f"{target.parent} is not a folder", remedy="name a folder that holds runs, or --out FILE")
-    if out is None:
-        demand_own(target, str(target), f"name a file with --out, or --out {target} --force")
-    write_atomic(target, _page(shown).encode())
-    print(target)
-    if open and not webbrowser.open(target.resolve().as_uri()):
-        tell("no browser is known here: name one in BROWSER, or open the page above")
-    return EXIT_PASS
+class Report(Command):
+    folder: Path | None = operand(
+        nargs="?",
+        type=of_results,
+        help="a run (results/NAME/latest), a matrix (results/matrix/latest), a scenario's runs (results/NAME)"
+        " or a results folder (default: results/)",
+    )
+    out: Path | None = option(type=Path, metavar="FILE", help="the page (default: report.html in that folder)")
+    open: bool = flag("open the page in the browser")
+
+    def __call__(self) -> int:
+        shown = real(self.folder or results_root(None))
+        target = self.out or shown / REPORT_FILE
+        if not target.parent.is_dir():
+            raise Misuse(f"{target.parent} is not a folder", remedy="name a folder that holds runs, or --out FILE")
+        if self.out is None:
+            demand_own(target, str(target), f"name a file with --out, or --out {target} --force")
+        write_atomic(target, _page(shown).encode())
+        print(target)
+        if self.open and not webbrowser.open(target.resolve().as_uri()):
+            tell("no browser is known here: name one in BROWSER, or open the page above")
+        return EXIT_PASS
 
 
 def _page(folder: Path) -> str:
@@ -182,20 +202,4 @@ def _page(folder: Path) -> str:
     return set_page(newest(Store(folder), tell))
 
 
-COMMANDS = {
-    "judge": Command(_judge, (RUN, *EXPORTS)),
-    "report": Command(
-        _report,
-        (
-            option(
-                "folder",
-                nargs="?",
-                type=of_results,
-                help="a run (results/NAME/latest), a matrix (results/matrix/latest), a scenario's runs (results/NAME)"
-                " or a results folder (default: results/)",
-            ),
-            option("--out", type=Path, metavar="FILE", help="the page (default: report.html in that folder)"),
-            flag("--open", "open the page in the browser"),
-        ),
-    ),
-}
+COMMANDS: dict[str, type[Command]] = {"judge": Judge, "report": Report}

@@ -13,7 +13,8 @@ from harness.bisect.releases import between, text
 from harness.bisect.repository import Repository
 from harness.bisect.search import Bisection
 from harness.cli import main
-from harness.commands.bisect import _Asked
+from harness.commands.bisect import Bisect
+from harness.commands.parser import build_parser
 from harness.grid.lines import GridRow
 from harness.hunt.kept import KeptFind, Tried
 from harness.limits.entries import load_scenario
@@ -70,8 +71,10 @@ def bisected(folder: Path, words: list[str], tried: list[tuple[str, bool]] | Non
 def test_commands_that_repeat_name_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     """They lost it in a merge, and no test saw it."""
     monkeypatch.setenv("BLKLAB_CONFIG", "/tmp/own.config")
-    how = (2, ("even",), None, 0)
-    run, search = _Asked("fair-tags", "", *how), _Asked("", "planted-list", *how)
+    parser = build_parser(["bisect"])
+    run = parser.parse(["bisect", "fair-tags", "--seeds", "2", "--arm", "even"])
+    search = parser.parse(["bisect", "--hunt", "planted-list"])
+    assert isinstance(run, Bisect) and isinstance(search, Bisect)
     assert run.again("v6.12") == "blklab run fair-tags --kernel v6.12 --seeds 2 --arm even --config /tmp/own.config"
     assert search.again("v6.12") == "blklab hunt --kept planted-list --kernel v6.12 --config /tmp/own.config"
     for asked in (run, search):

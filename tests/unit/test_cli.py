@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from inspect import Parameter, signature
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,7 @@ import harness.commands
 from harness.base.checkout import SCENARIOS
 from harness.cli import INTERRUPTED, LAB_BROKEN, MISUSE, main
 from harness.commands import GROUPS, CommandWord, load
-from harness.commands.parser import RUN_FILE, Command, Parser, build_parser
-from harness.commands.verdict import FORMATS
+from harness.commands.parser import RUN_FILE, Command, build_parser
 from harness.record.store import PLAN
 from harness.report.terminal.scenario import describe_scenario, steps_of
 from harness.scenario.load import find_scenarios, read_scenario
@@ -41,8 +39,13 @@ CHECKOUT = Path(__file__).parents[2]
 
 def code_of(monkeypatch: pytest.MonkeyPatch, action: Callable[[], int]) -> int:
     """The exit status of a command that does one thing."""
+
+    class Trial(Command):
+        def __call__(self) -> int:
+            return action()
+
     monkeypatch.setattr(harness.commands, "GROUPS", {"measure": (CommandWord("trial", "for a test"),)})
-    monkeypatch.setattr(harness.commands, "load", lambda name: {"trial": Command(action)}[name])
+    monkeypatch.setattr(harness.commands, "load", lambda name: {"trial": Trial}[name])
     return main(["trial"])
 
 
@@ -223,24 +226,6 @@ def test_documents_name_commands_that_exist() -> None:
     assert [words for words in named if known.get(words[0]) and words[1] not in known[words[0]]] == []
 
 
-@pytest.mark.parametrize("command", [path for path in (*COMMANDS, ("help",)) if path not in LEGACY], ids=" ".join)
-def test_a_command_takes_the_values_of_its_options(command: tuple[str, ...]) -> None:
-    """An option that is not given has its own default, not one of a parameter."""
-    parameters = signature(load(" ".join(command)).call).parameters.values()
-    named = {
-        each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY and each.default is Parameter.empty
-    }
-    kinds = {each.kind for each in parameters}
-    assert kinds <= {Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD}
-    parser = Parser()
-    parser.take(load(" ".join(command)))
-    options = {action.dest for action in parser._actions} - {"help"}
-    further = {*FORMATS} if Parameter.VAR_KEYWORD in kinds else set()
-    settings = options & {"nice", "config"}
-    writes = {"force"} if options & {*FORMATS, "mail", "out", "output"} else set()
-    assert options == named | further | writes | settings, "settings become variables of the environment"
-
-
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_has_help(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "--help"]) == 0
@@ -266,7 +251,7 @@ def test_what_a_command_gets(
 ) -> None:
     monkeypatch.setenv("KERNEL", environment)
     words = line.split()
-    assert build_parser(words).parse(words).keywords[name] == value
+    assert getattr(build_parser(words).parse(words), name) == value
 
 
 def test_help_imports_no_command() -> None:

@@ -16,7 +16,7 @@ import yaml
 from harness.commands.parser import Parser, build_parser
 from harness.scenario.load import read_scenario
 from tests.unit.tutorial_page import PAGE, Place, Shown, shown, steady, written
-from tools.evidence.__main__ import TOOL
+from tools.evidence.__main__ import MeasureEvidence
 
 CHECKOUT = Path(__file__).parents[2]
 MOST = {"README.md": 150, "AGENTS.md": 60, "CHANGELOG.md": 60}
@@ -137,11 +137,11 @@ def test_the_nightly_commands_are_understood(checkout: Path) -> None:
         text = text.replace(name, value)
     lines = re.findall(r"scripts/run (blklab|python -m tools\.evidence) (.*?)(?:\)| \|\|| >|$)", text, re.MULTILINE)
     product, tool = build_parser(), Parser()
-    tool.take(TOOL)
+    tool.take(MeasureEvidence)
     used = [(tool if "tools" in program else product, shlex.split(words)) for program, words in lines]
     assert [words[0] for parser, words in used if parser is product] == ["matrix", "matrix", "report", "track"]
-    assert [parser.parse(words).keywords["names"] for parser, words in used if parser is tool] == [["clocks"]]
-    assert all(parser.parse(words) for parser, words in used)
+    parsed = [parser.parse(words) for parser, words in used]
+    assert [command.names for command in parsed if isinstance(command, MeasureEvidence)] == [["clocks"]]
 
 
 def test_jobs_wait_for_those_whose_results_they_read(checkout: Path) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from harness.cli import main
 from harness.commands.parser import build_parser
+from harness.commands.run import RunScenarios
+from harness.commands.verdict import Exports, Judge
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder
 from harness.report.terminal.run import Detail
@@ -107,8 +109,14 @@ def test_quiet_prints_one_line_and_verbose_every_part(run: RunFolder, capsys: py
 
 def test_a_run_has_the_details_of_judge() -> None:
     parser = build_parser(["run", "judge"])
+
+    def exports(words: list[str]) -> Exports:
+        command = parser.parse(words)
+        assert isinstance(command, RunScenarios | Judge)
+        return command.exports
+
     for command in (["run", "shared-queue"], ["judge", "x"]):
-        assert parser.parse([*command, "-q"]).keywords["detail"] is Detail.BRIEF
-        assert parser.parse([*command, "-v"]).keywords["detail"] is Detail.FULL
-        assert parser.parse([*command]).keywords["detail"] is Detail.NORMAL
-        assert parser.parse([*command, "--json"]).keywords["json"]
+        assert exports([*command, "-q"]).detail is Detail.BRIEF
+        assert exports([*command, "-v"]).detail is Detail.FULL
+        assert exports(command).detail is Detail.NORMAL
+        assert exports([*command, "--json"]).json

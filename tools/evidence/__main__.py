@@ -3,7 +3,6 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from harness.base.checkout import PAGES, SCENARIOS, results_root
 from harness.commands.boots import specs
 from harness.commands.matrix import KERNELS
 from harness.commands.options import JOBS, RESULTS, SEEDS, kernel_default, number, tell, write_page
-from harness.commands.parser import Command, flag, option
+from harness.commands.parser import Command, flag, operand, option
 from harness.judge.difference import null_evidence
 from harness.record.store import Store
 from lab.base.cache import Cache
@@ -45,46 +44,58 @@ _PAGES = {Topic.REPORTS: _REPORTS, Topic.SENSITIVITY: _REPORTS, Topic.ZOO: PAGES
 """Pages in the repository; the others are written below the results, into evidence/."""
 
 
-@dataclass(frozen=True)
-class EvidenceOptions:
-    """Values of the tool's options. ``stored``: boot nothing."""
+class MeasureEvidence(Command):
+    names: Sequence[str] = operand(
+        nargs="*",
+        metavar="NAME",
+        help=f"topics ({names([*Topic])}; default: all) and rows: a regression, a scenario or a mutant",
+    )
+    kernels: str | None = option(
+        metavar="SPECS",
+        help=f"kernels (default for zoo: {KERNELS}; for what the source leaves open of controls: {FURTHER};"
+        " for sensitivity: $KERNEL or distro; others show what is stored)",
+    )
+    source: str = SOURCE
+    seeds: int | None = SEEDS
+    pairs: int | None = option(
+        type=number(0), metavar="N", help="most null pairs of the zoo (default: one for each row)"
+    )
+    stored: bool = flag("boot nothing: show what stored runs say")
+    jobs: int = JOBS
+    out: Path | None = option(type=Path, metavar="FILE", help="the page, of one topic")
+    results: str | None = RESULTS
+    epilog = (
+        "Whole topics are written: reports (with sensitivity) and zoo to docs/results, others to evidence/ below the"
+        " results. One topic is printed too, and rows that are named are only printed. Exit status: 1 when a ratio of"
+        " a report or of both clocks deviates and its scenario does not explain why; 128 when a claim or a regression"
+        " is not as declared."
+    )
 
-    names: Sequence[str]
-    kernels: str | None
-    source: str
-    seeds: int | None
-    pairs: int | None
-    stored: bool
-    jobs: int
-    out: Path | None
-    results: str | None
-
-
-def execute(options: EvidenceOptions) -> int:
-    if not options.source.startswith(_KINDS):
-        raise Misuse(
-            f"--source {options.source}: mutants are built from source", remedy="--source source:6.12 or tree:PATH"
-        )
-    rows, topics = choose(load_rows(SCENARIOS), options.names)
-    if options.out and len(topics) > 1:
-        raise Misuse("--out names one page", remedy=f"name one topic of {names(topics)}")
-    by_topic, codes = {kind: [row for row in rows if row.topic is kind] for kind in Topic}, []
-    for topic in topics:
-        try:
-            page = _page(topic, by_topic, options)
-        except Misuse as error:
-            tell(f"{topic}: not written: {error}")
-            codes.append(error.exit_code)
-            continue
-        if target := page_of(topic, options):
-            write_page(target, page.text)
-            tell(f"{topic}: written to {target}")
-        if len(topics) == 1:
-            print(page.text, end="")
-        for sentence in page.wrong:
-            tell(f"{topic}: {sentence}")
-        codes.append(page.code)
-    return worst_code(codes)
+    def __call__(self) -> int:
+        if not self.source.startswith(_KINDS):
+            raise Misuse(
+                f"--source {self.source}: mutants are built from source", remedy="--source source:6.12 or tree:PATH"
+            )
+        rows, topics = choose(load_rows(SCENARIOS), self.names)
+        if self.out and len(topics) > 1:
+            raise Misuse("--out names one page", remedy=f"name one topic of {names(topics)}")
+        by_topic, codes = {kind: [row for row in rows if row.topic is kind] for kind in Topic}, []
+        for topic in topics:
+            try:
+                page = _page(topic, by_topic, self)
+            except Misuse as error:
+                tell(f"{topic}: not written: {error}")
+                codes.append(error.exit_code)
+                continue
+            if target := page_of(topic, self):
+                write_page(target, page.text)
+                tell(f"{topic}: written to {target}")
+            if len(topics) == 1:
+                print(page.text, end="")
+            for sentence in page.wrong:
+                tell(f"{topic}: {sentence}")
+            codes.append(page.code)
+        return worst_code(codes)
 
 
 def choose(rows: Sequence[EvidenceRow], words: Sequence[str]) -> tuple[list[EvidenceRow], list[Topic]]:
@@ -110,7 +121,7 @@ def choose(rows: Sequence[EvidenceRow], words: Sequence[str]) -> tuple[list[Evid
     return chosen, topics or [topic for topic in Topic if any(row.topic is topic for row in chosen)]
 
 
-def page_of(topic: Topic, options: EvidenceOptions) -> Path | None:
+def page_of(topic: Topic, options: MeasureEvidence) -> Path | None:
     """The page to write: by default none when only some rows were chosen."""
     if options.out or any(name not in [*Topic] for name in options.names):
         return options.out
@@ -120,7 +131,7 @@ def page_of(topic: Topic, options: EvidenceOptions) -> Path | None:
 _Rows = Mapping[Topic, Sequence[EvidenceRow]]
 
 
-def _page(topic: Topic, rows: _Rows, options: EvidenceOptions) -> EvidencePage:
+def _page(topic: Topic, rows: _Rows, options: MeasureEvidence) -> EvidencePage:
     """Raises Misuse when nothing was measured, and what boots raise."""
     if topic is Topic.NOISE:
         return EvidencePage(noise.page())
@@ -142,7 +153,7 @@ def _page(topic: Topic, rows: _Rows, options: EvidenceOptions) -> EvidencePage:
     return pages.reports_page(score_newest(rows[Topic.REPORTS], store), changed)
 
 
-def _scores(topic: Topic, rows: Sequence[EvidenceRow], options: EvidenceOptions, store: Store) -> Sequence[RowScore]:
+def _scores(topic: Topic, rows: Sequence[EvidenceRow], options: MeasureEvidence, store: Store) -> Sequence[RowScore]:
     """Rows measured, or those of clocks and reports (with --stored: of sensitivity too) on the newest stored runs."""
     match topic:
         case Topic.CONTROLS:
@@ -157,49 +168,23 @@ def _scores(topic: Topic, rows: Sequence[EvidenceRow], options: EvidenceOptions,
     return score_clocks(rows, store) if topic is Topic.CLOCKS else score_newest(rows, store)
 
 
-def _on_kernels(rows: Sequence[EvidenceRow], options: EvidenceOptions, *, seeds: int | None = None) -> list[RowScore]:
+def _on_kernels(rows: Sequence[EvidenceRow], options: MeasureEvidence, *, seeds: int | None = None) -> list[RowScore]:
     measure, wanted = _measure(options, ""), _specs(options, kernel_default())
     return [it for spec in wanted for own in by_scenario(rows) for it in score(own, spec, measure, seeds=seeds)]
 
 
-def _measure(options: EvidenceOptions, folder: str) -> Measure:
+def _measure(options: MeasureEvidence, folder: str) -> Measure:
     return measuring(options.results, options.jobs, folder, boots=not options.stored)
 
 
-def _specs(options: EvidenceOptions, default: str) -> tuple[str, ...]:
+def _specs(options: MeasureEvidence, default: str) -> tuple[str, ...]:
     return specs([options.kernels or default], Cache.default())
 
 
-TOOL = Command(
-    lambda **values: execute(EvidenceOptions(**values)),
-    (
-        option(
-            "names",
-            nargs="*",
-            metavar="NAME",
-            help=f"topics ({names([*Topic])}; default: all) and rows: a regression, a scenario or a mutant",
-        ),
-        option(
-            "--kernels",
-            metavar="SPECS",
-            help=f"kernels (default for zoo: {KERNELS}; for what the source leaves open of controls: {FURTHER};"
-            " for sensitivity: $KERNEL or distro; others show what is stored)",
-        ),
-        SOURCE,
-        SEEDS,
-        option("--pairs", type=number(0), metavar="N", help="most null pairs of the zoo (default: one for each row)"),
-        flag("--stored", "boot nothing: show what stored runs say"),
-        JOBS,
-        option("--out", type=Path, metavar="FILE", help="the page, of one topic"),
-        RESULTS,
-    ),
-    "Whole topics are written: reports (with sensitivity) and zoo to docs/results, others to evidence/ below the"
-    " results. One topic is printed too, and rows that are named are only printed. Exit status: 1 when a ratio of a"
-    " report or of both clocks deviates and its scenario does not explain why; 128 when a claim or a regression is not"
-    " as declared.",
-)
 main = tool(
-    "evidence", "Measure claims, published regressions, both clocks and field reports, and write their pages.", TOOL
+    "evidence",
+    "Measure claims, published regressions, both clocks and field reports, and write their pages.",
+    MeasureEvidence,
 )
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 from harness.base.files import write_atomic
 from harness.commands.boots import bench_of, every_scenario, watched
 from harness.commands.options import DASK, JOBS, RESULTS, number, tell
-from harness.commands.parser import Command, flag, option
+from harness.commands.parser import Command, flag, operand, option
 from harness.grid.cluster import elsewhere
 from harness.limits.entries import load_scenario
 from harness.report.format import markdown_head, markdown_table, plural
@@ -106,47 +106,6 @@ FOLDER, PAGE = "mutants", "mutants.md"
 _COUNT, _MOST = 100, 3
 
 
-def score(
-    *,
-    scenarios: Sequence[str],
-    source: str,
-    count: int,
-    most: int,
-    seed: int,
-    stored: bool,
-    dask: str | None,
-    jobs: int,
-    results: str | None,
-) -> int:
-    chosen = [load_scenario(name) for name in scenarios]
-    bench = bench_of(results, jobs, folder=FOLDER)
-    with elsewhere(dask, tell) as others, watched() as listener:
-        kept = named_source(source, Cache.default(), tell)
-        if kept is None:
-            raise Misuse(f"--source {source}: mutants are built from source", remedy="--source source:6.12")
-        generated = generate(kept)
-        kernel = build_schemata(generated, bench.lab.cache, tell)
-        boots = MutantBench(
-            replace(bench, watch=lambda: nullcontext(listener), cluster=others), kernel, generated.containing
-        )
-        arms = tuple(_references(boots, chosen or filter(cheap, every_scenario())))
-        root = bench.store.root / kernel.digest[:16]
-        campaign = MutantCampaign(root, generated.numbers, arms, most, seed)
-        wanted = campaign.sample(count)
-        if not stored:
-            campaign.measure_all(boots, wanted, _tell)
-    trials = {generated.numbers[number]: campaign.trial(number) for number in wanted}
-    tried = [(mutant, trial) for mutant, trial in trials.items() if trial is not None]
-    lines = [*score_lines(len(generated.numbers), len(campaign.reached), [trial for _, trial in tried])]
-    lines.append(f"{len(arms)} arms of {len({arm.scenario.name for arm in arms})} scenarios")
-    lines.append(f"source: {kept.title}, QEMU {bench.lab.qemu.version_text}")
-    print("\n".join(lines))
-    page = root / PAGE
-    write_atomic(page, mutants_page(tried, lines, seed=seed, most=most).encode())
-    tell(f"{len(tried)} mutants written to {page}")
-    return EXIT_PASS if len(tried) == len(wanted) else EXIT_CANNOT_JUDGE
-
-
 def _tell(trial: Trial) -> None:
     by = trial.died or trial.claim or next((figure.name for figure in (*trial.marked, *trial.tracked)), "")
     tell(f"{fate(trial)}: {trial.place} {by} ({trial.seconds:.0f} s)")
@@ -160,28 +119,54 @@ def _references(bench: MutantBench, chosen: Iterable[Scenario]) -> Iterator[Refe
             tell(error.message)
 
 
-TOOL = Command(
-    score,
-    (
-        option("scenarios", nargs="*", metavar="SCENARIO", help="instead of all cheap ones"),
-        SOURCE.but(default=DEFAULT, help=f"what is mutated (default: {DEFAULT})"),
-        option("--count", type=number(1), default=_COUNT, metavar="N", help=f"mutants to try (default: {_COUNT})"),
-        option("--most", type=number(1), default=_MOST, metavar="N", help=f"arms for a mutant (default: {_MOST})"),
-        option(
-            "--seed",
-            type=number(1),
-            default=SEED,
-            metavar="N",
-            help=f"of the sample (default: {SEED}, that of the held-out one)",
-        ),
-        flag("--stored", "try no mutant: show what was stored"),
-        DASK,
-        JOBS,
-        RESULTS,
-    ),
-    f"The same command resumes. Score and trials are in {PAGE} below the results.",
-)
-main = tool("mutation", "Score the scenarios on generated mutants of the block layer.", TOOL)
+class ScoreMutants(Command):
+    scenarios: Sequence[str] = operand(nargs="*", metavar="SCENARIO", help="instead of all cheap ones")
+    source: str = SOURCE.but(default=DEFAULT, help=f"what is mutated (default: {DEFAULT})")
+    count: int = option(type=number(1), default=_COUNT, metavar="N", help=f"mutants to try (default: {_COUNT})")
+    most: int = option(type=number(1), default=_MOST, metavar="N", help=f"arms for a mutant (default: {_MOST})")
+    seed: int = option(
+        type=number(1),
+        default=SEED,
+        metavar="N",
+        help=f"of the sample (default: {SEED}, that of the held-out one)",
+    )
+    stored: bool = flag("try no mutant: show what was stored")
+    dask: str | None = DASK
+    jobs: int = JOBS
+    results: str | None = RESULTS
+    epilog = f"The same command resumes. Score and trials are in {PAGE} below the results."
+
+    def __call__(self) -> int:
+        chosen = [load_scenario(name) for name in self.scenarios]
+        bench = bench_of(self.results, self.jobs, folder=FOLDER)
+        with elsewhere(self.dask, tell) as others, watched() as listener:
+            kept = named_source(self.source, Cache.default(), tell)
+            if kept is None:
+                raise Misuse(f"--source {self.source}: mutants are built from source", remedy="--source source:6.12")
+            generated = generate(kept)
+            kernel = build_schemata(generated, bench.lab.cache, tell)
+            boots = MutantBench(
+                replace(bench, watch=lambda: nullcontext(listener), cluster=others), kernel, generated.containing
+            )
+            arms = tuple(_references(boots, chosen or filter(cheap, every_scenario())))
+            root = bench.store.root / kernel.digest[:16]
+            campaign = MutantCampaign(root, generated.numbers, arms, self.most, self.seed)
+            wanted = campaign.sample(self.count)
+            if not self.stored:
+                campaign.measure_all(boots, wanted, _tell)
+        trials = {generated.numbers[number]: campaign.trial(number) for number in wanted}
+        tried = [(mutant, trial) for mutant, trial in trials.items() if trial is not None]
+        lines = [*score_lines(len(generated.numbers), len(campaign.reached), [trial for _, trial in tried])]
+        lines.append(f"{len(arms)} arms of {len({arm.scenario.name for arm in arms})} scenarios")
+        lines.append(f"source: {kept.title}, QEMU {bench.lab.qemu.version_text}")
+        print("\n".join(lines))
+        page = root / PAGE
+        write_atomic(page, mutants_page(tried, lines, seed=self.seed, most=self.most).encode())
+        tell(f"{len(tried)} mutants written to {page}")
+        return EXIT_PASS if len(tried) == len(wanted) else EXIT_CANNOT_JUDGE
+
+
+main = tool("mutation", "Score the scenarios on generated mutants of the block layer.", ScoreMutants)
 
 
 if __name__ == "__main__":
