@@ -26,6 +26,7 @@ import pytest
 from rich.console import Console
 
 from harness.commands.boots import bench_of, kernel_of
+from harness.commands.maintain import shortfalls
 from harness.commands.options import MOST_SEEDS, kernel_default, number
 from harness.commands.verdict import print_run
 from harness.judge.claims import XFAIL
@@ -36,7 +37,6 @@ from harness.report.claims import conclusion
 from harness.run.plan import Request, run_command
 from harness.scenario.load import ref_of
 from harness.scenario.model import Scenario, Status
-from harness.studies.checks import shortfalls
 from lab.base.errors import EXIT_PASS, BlklabError
 
 _ENDINGS = (".yaml", ".yml")

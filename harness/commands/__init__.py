@@ -68,7 +68,7 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
 HELP = CommandWord("help", "show the help of a command or a completion script")
 
 
-def load(name: str) -> "type[Command]":  # noqa: PLR0912 # a case for each module
+def load(name: str) -> "type[Command]":  # a case for each module
     """The command of that name, such as ``run`` or ``store index``."""
     match name:
         case "capture" | "draft":
@@ -93,8 +93,6 @@ def load(name: str) -> "type[Command]":  # noqa: PLR0912 # a case for each modul
             from harness.commands.compare import COMMANDS
         case "list" | "show" | "help":
             from harness.commands.catalogue import COMMANDS
-        case "doctor" | "shell" | "check selftest" | "check calibration":
-            from harness.commands.host import COMMANDS
         case _:
-            from harness.commands.store import COMMANDS
+            from harness.commands.maintain import COMMANDS
     return COMMANDS[name]

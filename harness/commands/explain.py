@@ -2,40 +2,49 @@
 """``blklab explain``, ``profile`` and ``sharing``: what limits a load, what it executes, what its CPUs share."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from harness.base.checkout import results_root
 from harness.base.files import write_atomic, writing
+from harness.base.plain import to_plain
 from harness.commands.boots import kernel_again, lab_of_host, watched
 from harness.commands.options import JOBS, RESULTS, RUN, SEEDS, number, tell
 from harness.commands.parser import Command, flag, operand, option
-from harness.limits.bottleneck import Bottleneck
+from harness.judge.cells import CellResult
+from harness.limits.bottleneck import Alteration, Bottleneck, Proof, ProofRow, changes
 from harness.limits.queues import ElementKind
 from harness.profile.cells import ProfiledCell, chosen_cell, parse_cell, profiles_of_runs, recorded_profile
 from harness.profile.formats import Side, executed_code, lines_text, listed_functions, write_profiles
 from harness.profile.model import BLIND, Profile, differential
 from harness.profile.report import differential_lines, function_lines, most_expensive, profile_lines
 from harness.record.index import pairs, side
-from harness.record.judging import Unexplained, explain_run
+from harness.record.judging import Unexplained, explain_run, results_of
 from harness.record.store import RunFolder, Store, load_run
-from harness.report.terminal.bottleneck import bottleneck_rows, proof_sentence, proof_table, sentences
-from harness.report.terminal.printing import console_of
+from harness.report.terminal.bottleneck import bottleneck_rows, sentences
+from harness.report.terminal.printing import console_of, figures, folded, plain_table
 from harness.run.bench import Bench, turns_of_host
+from harness.run.plan import Request
+from harness.scenario.load import variant
+from harness.scenario.model import Arm, Load, Status
 from harness.sharing import report as sharing
 from harness.sharing.report import MODEL, scaling_sentence, sharing_page
 from harness.sharing.window import LINES, figures_by_turn, window_of_cell, with_fields
-from harness.studies.proof import prove
+from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.model import Kernel
 from lab.kernels.objects import Wanted, source_lines, source_of
 from lab.session import Lab
 
 _ALL = ""
+_BASE = "as-measured"
 _FUNCTIONS = 5
 
 
@@ -128,6 +137,82 @@ def _named(bottlenecks: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
         known = ", ".join(f"{bottleneck.arm}.{bottleneck.load}" for bottleneck in named) or "none"
         raise Misuse(f"no bottleneck is named for {wanted or 'any load'}", remedy=f"named for: {known}")
     return chosen
+
+
+def prove(bench: Bench, kernel: Kernel, seeds: int, run: RunFolder, bottleneck: Bottleneck) -> Proof:
+    """Measures variants of the run's scenario, called ``SCENARIO.proof``, with ``seeds`` boots for each limit.
+
+    Raises CannotJudge when the load cannot be measured again as it was, and what boots raise.
+    """
+    scenario = run.scenario
+
+    def throughput_of(arms: Mapping[str, Arm], load: Load) -> dict[str, float | str]:
+        """Bytes per second of all roles together by arm, or the reason why there is no figure."""
+        changed = variant(scenario, "proof", arms=arms, loads={load.name: load}, claims=(), controls=())
+        results = results_of(bench.measure(Request(changed, kernel, seeds)).folder)
+        return {name: _of_arm([result for result in results if result.arm == name], load) for name in arms}
+
+    arm, load = scenario.arms[bottleneck.arm], scenario.loads[bottleneck.load]
+    raised = changes(arm, load, bottleneck)
+    possible = [change for change in raised if not change.refused]
+    throughput: dict[str, float | str] = {}
+    for alike in dict.fromkeys(_key(change.load) for change in possible):
+        of_load = [change for change in possible if _key(change.load) == alike]
+        arms = {change.label: replace(change.arm, name=change.label) for change in of_load}
+        if of_load[0].load == load:
+            arms = {_BASE: replace(arm, name=_BASE), **arms}
+        throughput |= throughput_of(arms, of_load[0].load)
+    base = throughput.get(_BASE, "no other limit could be raised")
+    if isinstance(base, str):
+        raise CannotJudge(f"{bottleneck.arm}.{bottleneck.load} was not measured again: {base}")
+    rows = tuple(_row(change, base, throughput.get(change.label, change.refused)) for change in raised)
+    return Proof(bottleneck, base, rows)
+
+
+def _key(load: Load) -> str:
+    return digest_bytes(canonical(to_plain(load)))
+
+
+def _row(change: Alteration, base: float, value: float | str) -> ProofRow:
+    if isinstance(value, str):
+        return ProofRow(change, None, value)
+    return ProofRow(change, value * change.times / base - 1)
+
+
+def _of_arm(results: Sequence[CellResult], load: Load) -> float | str:
+    failed = [result for result in results if result.status is not Status.PASS]
+    if failed:
+        return "; ".join(failed[0].reasons) or str(failed[0].status)
+    return fmean(sum(result.figures[load.name, role, "bw"] for role in load.roles) for result in results)
+
+
+def proof_table(proof: Proof) -> Table:
+    """One row for each limit: what was changed, what throughput gained, and what that says."""
+    table = plain_table(folded("limit"), folded("changed"), figures("throughput"), folded())
+    for row in proof.rows:
+        gain = "-" if row.gain is None else f"{100 * row.gain:+.1f} %"
+        style = "bold" if row.change.named else ""
+        table.add_row(Text(row.change.label, style), Text(row.change.says), gain, Text(*_word(row)))
+    return table
+
+
+def _word(row: ProofRow) -> tuple[str, str]:
+    if row.gain is None:
+        return row.reason, "dim"
+    if row.change.named:
+        return ("the bottleneck", "green") if row.agrees else ("named, and gains nothing", "red")
+    return ("no limit here", "") if row.agrees else ("not named, and gains as well", "red")
+
+
+def proof_sentence(proof: Proof) -> str:
+    """Whether the named bottleneck is proven, in one line."""
+    limit, named = proof.bottleneck, proof.named
+    if named.gain is None:
+        return f"{limit.label} of {limit.arm}.{limit.load} cannot be proven: {named.reason}"
+    if proof.proven:
+        return f"Proven: {limit.label} limits {limit.arm}.{limit.load}; raised, it gives {100 * named.gain:+.1f} %."
+    against = ", ".join(row.change.label for row in proof.rows if not row.agrees)
+    return f"Refuted: {limit.label} does not limit {limit.arm}.{limit.load} alone; see {against}."
 
 
 def _further(cells: str) -> Any:

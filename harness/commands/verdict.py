@@ -32,11 +32,11 @@ from harness.record.grid import load_grid
 from harness.record.judging import explain_run, judge_run, rejudge, taken_as_written
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.claims import Surroundings
+from harness.report.models import note
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.run import Detail, print_verdict
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
-from harness.studies.checks import note
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.base.reading import real
 from lab.yaml.strict import shown_path

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from harness.base.checkout import SCENARIOS
+from harness.commands.explain import proof_sentence
 from harness.figures.boot import LoadFiles, MeasurementError
 from harness.figures.samples import DiskTime, Held, LoadUse, mean_use, read_use
 from harness.limits import bottleneck as precedence_module
@@ -22,7 +23,7 @@ from harness.limits.bottleneck import (
     changes,
 )
 from harness.limits.queues import Element, ElementKind
-from harness.report.terminal.bottleneck import bottleneck_rows, proof_sentence, sentences
+from harness.report.terminal.bottleneck import bottleneck_rows, sentences
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Arm, Load, Role
 from lab.guest.steps.device import TableStep

@@ -12,9 +12,9 @@ from harness.judge.verdict import judge
 from harness.limits.entries import load_scenario
 from harness.record.judging import judge_run
 from harness.record.store import Store
+from harness.report.models import CALIBRATION, deviations, is_model, is_sound, note, sentence, table
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Bound
-from harness.studies.checks import CALIBRATION, deviations, is_model, is_sound, note, sentence, table
 from tests.unit.analysis_samples import claim, control, ratio, scenario
 from tests.unit.store_samples import boot_all, new_run
 

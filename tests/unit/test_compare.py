@@ -19,9 +19,9 @@ from harness.patch.study import outcomes
 from harness.record.index import pairs, side
 from harness.record.store import load_run
 from harness.report.format import percent
+from harness.report.models import TOLERANCE
 from harness.report.terminal.grid import Compared, print_comparison
 from harness.scenario.model import Scenario
-from harness.studies.checks import TOLERANCE
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from lab.topology.model import Processors
 from tests.unit.analysis_samples import cell

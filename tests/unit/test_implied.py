@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.base.checkout import SCENARIOS
+from harness.commands.maintain import shortfalls
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict
 from harness.limits.entries import implied, killers, load_scenario
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Claim, Control, KnownFailure, Scenario, Selftest, Status
 from harness.scenario.ratio import names_of, parse_bound, parse_ratio
-from harness.studies.checks import shortfalls
 from lab.base.errors import InputErrors
 from tests.unit.analysis_samples import AT_MOST, null_topology, scenario
 

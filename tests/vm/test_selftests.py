@@ -8,6 +8,8 @@ import pytest
 
 from harness import fitted
 from harness.base.checkout import SCENARIOS
+from harness.commands.explain import prove
+from harness.commands.maintain import misnamed, run_selftests, shortfalls
 from harness.judge import cells as cells_module
 from harness.judge.cells import ENDINGS
 from harness.limits import bottleneck as precedence_module
@@ -19,8 +21,6 @@ from harness.record.store import RunFolder, Store, load_run
 from harness.run.bench import Bench
 from harness.scenario.load import find_scenarios, read_scenario
 from harness.scenario.model import Bound, Status
-from harness.studies.checks import misnamed, run_selftests, shortfalls
-from harness.studies.proof import prove
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.base.record import Outcome

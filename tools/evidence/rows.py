@@ -10,11 +10,11 @@ from typing import Any
 
 from harness.judge.cells import arms_needed
 from harness.limits.entries import implied, killers, load_scenario
+from harness.report.models import CALIBRATION
 from harness.scenario import load, schema
 from harness.scenario.load import Refused, find_scenarios, parsed, variant
 from harness.scenario.model import Agreement, Bound, Claim, Control, Ratio, Reproduction, Scenario, is_in
 from harness.scenario.ratio import ExpressionError, names_of, parse_bound, parse_ratio
-from harness.studies.checks import CALIBRATION
 from lab.base.errors import InputErrors, Misuse
 from lab.kernels.model import RANGE_PATTERN, RangeError, parse_range
 from lab.topology.limits import refusals

@@ -8,8 +8,8 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck, Proof, ProofRow, by_role
-from harness.report.terminal.printing import figures, folded, plain_table
+from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck, by_role
+from harness.report.terminal.printing import folded
 
 _WIDEST = 30
 """Characters of a column, of the 80 of a terminal, that leave room for the figure."""
@@ -99,32 +99,3 @@ def sentences(bottlenecks: Sequence[Bottleneck]) -> Iterator[str]:
             yield f"What limits {where} is not known: {figure}."
         else:
             yield f"{label} limits {where}: {figure}."
-
-
-def proof_table(proof: Proof) -> Table:
-    """One row for each limit: what was changed, what throughput gained, and what that says."""
-    table = plain_table(folded("limit"), folded("changed"), figures("throughput"), folded())
-    for row in proof.rows:
-        gain = "-" if row.gain is None else f"{100 * row.gain:+.1f} %"
-        style = "bold" if row.change.named else ""
-        table.add_row(Text(row.change.label, style), Text(row.change.says), gain, Text(*_word(row)))
-    return table
-
-
-def _word(row: ProofRow) -> tuple[str, str]:
-    if row.gain is None:
-        return row.reason, "dim"
-    if row.change.named:
-        return ("the bottleneck", "green") if row.agrees else ("named, and gains nothing", "red")
-    return ("no limit here", "") if row.agrees else ("not named, and gains as well", "red")
-
-
-def proof_sentence(proof: Proof) -> str:
-    """Whether the named bottleneck is proven, in one line."""
-    limit, named = proof.bottleneck, proof.named
-    if named.gain is None:
-        return f"{limit.label} of {limit.arm}.{limit.load} cannot be proven: {named.reason}"
-    if proof.proven:
-        return f"Proven: {limit.label} limits {limit.arm}.{limit.load}; raised, it gives {100 * named.gain:+.1f} %."
-    against = ", ".join(row.change.label for row in proof.rows if not row.agrees)
-    return f"Refuted: {limit.label} does not limit {limit.arm}.{limit.load} alone; see {against}."

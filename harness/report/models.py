@@ -1,29 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What ``blklab check`` does: device models against their closed forms, and selftests, which break their own guests.
+"""Device models against their closed forms, as ``blklab check calibration`` measures them.
 
 The devices are part of the kernel under test, so a changed model must not be taken for a change of the block layer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import fmean
 
 from harness.base.files import read_json
 from harness.judge.cells import Ensemble
 from harness.judge.verdict import Verdict
-from harness.limits.bottleneck import Bottleneck
 from harness.limits.limits import arm_bound
-from harness.record.judging import explain_run
 from harness.record.store import PLAN, RunFacts, RunFolder, Store, load_run
 from harness.report.format import figure, markdown_table, plural
-from harness.run.bench import Bench
-from harness.run.plan import Request
-from harness.scenario.model import Claim, Scenario, Selftest
+from harness.scenario.model import Claim, Scenario
 from harness.scenario.ratio import BOUND, FIGURE
-from lab.base import host
-from lab.base.errors import Misuse
-from lab.kernels.model import Kernel, by_release, short_releases
+from lab.kernels.model import by_release, short_releases
 
 COMMAND = "blklab check calibration"
 CALIBRATION = "calibration"
@@ -141,46 +134,3 @@ def sentence(errors: Mapping[str, float | str], spec: str, modelled: int) -> str
         return f"on this kernel {'; '.join(off)}: figures of this device are not the block layer's alone ({command})"
     worst = max(abs(error) for error in errors.values() if not isinstance(error, str))
     return f"calibrated on this kernel: within {worst * _PER_CENT:.1f} % of their closed forms"
-
-
-SelftestTrial = tuple[Scenario, Verdict, list[str]]
-"""A selftest, its verdict, and what was not as declared."""
-
-
-def run_selftests(bench: Bench, scenarios: Sequence[Scenario], kernel: Kernel) -> Iterator[SelftestTrial]:
-    """Run each scenario, several at once, and yield the trials in their order."""
-
-    def trial(scenario: Scenario) -> SelftestTrial:
-        if scenario.selftest is None:
-            raise Misuse(f"{scenario.path} has no key selftest", remedy="declare the status that it must end with")
-        run = bench.run(Request(scenario, kernel, verify=scenario.selftest.verify))
-        wrong = [*shortfalls(scenario.selftest, run.verdict), *misnamed(scenario.selftest, run.folder)]
-        return scenario, run.verdict, wrong
-
-    with ThreadPoolExecutor(host.usable_cores()) as pool:
-        yield from pool.map(trial, scenarios)
-
-
-def misnamed(wanted: Selftest, run: RunFolder) -> Iterator[str]:
-    """A sentence for each load whose bottleneck is not the declared one; arms that are SKIP are left out."""
-    explained = {f"{answer.arm}.{answer.load}": answer for answer in explain_run(run)}
-    skipped = {cell.arm for cell in run.facts.cells if cell.skip}
-    for key, label in wanted.bottleneck.items():
-        answer = explained.get(key)
-        if isinstance(answer, Bottleneck):
-            if answer.label != label:
-                yield f"{key}: the bottleneck must be {label}, reported {answer.label} ({answer.figure})"
-        elif key.partition(".")[0] not in skipped:
-            yield f"{key}: no bottleneck reported: {answer.reason if answer else 'it was not measured'}"
-
-
-def shortfalls(wanted: Selftest, verdict: Verdict) -> Iterator[str]:
-    """A sentence for each difference between a verdict and the declared one."""
-    if verdict.status is not wanted.status:
-        yield f"status is {verdict.status}, must be {wanted.status}"
-    if verdict.exit_code != wanted.exit_code:
-        yield f"exit code is {verdict.exit_code}, must be {wanted.exit_code}"
-    sentences = [claim.sentence for claim in verdict.claims]
-    said = " ".join([*sentences, *(reason for cell in verdict.cells for reason in cell.reasons)])
-    if wanted.says not in said:
-        yield f'the reasons lack "{wanted.says}": {said[:300]}'
