@@ -4,8 +4,9 @@
 import json
 import sys
 import webbrowser
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from harness.limits.entries import load_scenario
 from harness.record.grid import load_grid
 from harness.record.judging import explain_run, judge_run, rejudge, taken_as_written
 from harness.record.store import RunFolder, Store, load_run
-from harness.report.claims import Surroundings
+from harness.report.claims import JudgedRun
 from harness.report.models import note
 from harness.report.terminal.printing import console_of
 from harness.report.terminal.run import Detail, print_verdict
@@ -39,7 +40,6 @@ from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.base.reading import real
-from lab.yaml.strict import shown_path
 
 STDOUT = "-"
 FORMATS = {
@@ -101,27 +101,23 @@ class Exports(Options):
 
 def _text(name: str, run: RunFolder, verdict: Verdict) -> str:
     """The verdict in one of ``FORMATS``; a run that exports nothing does not import them."""
-    from harness.report.exports import csv_table, exported, junit_xml, ktap  # noqa: PLC0415
+    from harness.report.exports import csv_table, junit_xml, ktap  # noqa: PLC0415
     from harness.report.kcidb import kcidb_json  # noqa: PLC0415
 
     texts = {"junit": junit_xml, "ktap": ktap, "kcidb": kcidb_json, "csv": csv_table}
-    return texts[name](exported(run, verdict))
+    return texts[name](JudgedRun.of(run, verdict))
 
 
 def print_run(console: Console, run: RunFolder, verdict: Verdict, detail: Detail = Detail.NORMAL) -> None:
     """Write the report of a run from its artefacts."""
-    print_verdict(console, run.scenario, verdict, surroundings(run), detail)
+    print_verdict(console, explained(run, verdict), detail)
 
 
-def surroundings(run: RunFolder) -> Surroundings:
-    """What a report of the run needs besides its figures."""
+def explained(run: RunFolder, verdict: Verdict) -> JudgedRun:
+    """The run with its bottlenecks, and with what is known of the device models."""
     limits = tuple(limit for limit in explain_run(run) if isinstance(limit, Bottleneck))
     models = note(run.path.parent.parent, run) if run.facts.rule is None else ""
-    records = [record for _, record in run.boots()]
-    phases: Counter[str] = Counter()
-    for record in records:
-        phases.update(record.wall)
-    return Surroundings(run.facts, len(records), run.elapsed(), dict(phases), shown_path(run.path), models, limits)
+    return replace(JudgedRun.of(run, verdict), models=models, bottlenecks=limits)
 
 
 class Judge(Command):
@@ -194,7 +190,7 @@ def _page(folder: Path) -> str:
 
     if (folder / RUN_FILE).is_file():
         run = load_run(folder)
-        return run_page(run, judge_run(run), surroundings(run))
+        return run_page(run, explained(run, judge_run(run)))
     if (folder / "matrix.json").is_file():
         return set_page(of_matrix(folder.parent.parent, load_grid(folder).grid))
     if Store(folder.parent).runs(folder.name):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a verdict says of its claims, negative controls and boots: made once, for terminal, pages, exports and mails."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from harness.judge.cells import CellResult
 from harness.judge.claims import XFAIL, XPASS, ClaimVerdict, EntryVerdict, Judgement
@@ -12,9 +13,10 @@ from harness.judge.verdict import Verdict
 from harness.judge.visible import unseen
 from harness.limits.bottleneck import Bottleneck
 from harness.noise import FEWEST_ROUNDS, Rule
-from harness.record.store import RunFacts
+from harness.record.store import RunFacts, RunFolder
 from harness.report.format import duration, figure, plural, spread
 from harness.scenario.model import Arm, Scenario, Source, Status
+from lab.yaml.strict import shown_path
 
 NOT_MEASURED = "not measured"
 CONTROL = "negative control: "
@@ -213,21 +215,27 @@ _BASE_CAUTION = (
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What a report needs besides its figures.
+class JudgedRun:
+    """A verdict, and what a report needs besides its figures.
 
-    ``phases`` maps boot, setup, measure and send to host seconds summed over boots. ``folder`` holds the run.
-    ``models`` states the error of this kernel's device models. ``bottlenecks`` are those of all arms and loads whose
-    use was recorded.
+    ``walls`` has arm and seed of each boot, and its host seconds by phase: boot, setup, measure and send. ``folder``
+    holds the run. ``models`` states the error of this kernel's device models. ``bottlenecks`` are those of all arms and
+    loads whose use was recorded; exports have neither.
     """
 
+    scenario: Scenario
+    verdict: Verdict
     facts: RunFacts
-    boots: int
-    elapsed: float | None
-    phases: Mapping[str, float] = field(default_factory=dict)
+    walls: Sequence[tuple[str, int, Mapping[str, float]]] = ()
+    elapsed: float | None = None
     folder: str = ""
     models: str = ""
     bottlenecks: tuple[Bottleneck, ...] = ()
+
+    @classmethod
+    def of(cls, run: RunFolder, verdict: Verdict) -> Self:
+        walls = [(cell.arm, cell.seed, record.wall) for cell, record in run.boots()]
+        return cls(run.scenario, verdict, run.facts, walls, run.elapsed(), shown_path(run.path))
 
     @property
     def kernels(self) -> tuple[str, str]:
@@ -237,10 +245,11 @@ class Surroundings:
             return base.release if base else "", kernel.release
         return base.spec, kernel.spec
 
-    def precision(self, scenario: Scenario) -> Precision:
+    @property
+    def precision(self) -> Precision:
         """How exactly the BASE kernel and this one can be compared."""
         alike = self.facts.base is not None and self.facts.base.configured_as(self.facts.kernel)
-        return Precision(scenario.timing.exact, alike)
+        return Precision(self.scenario.timing.exact, alike)
 
     @property
     def caution(self) -> str:
@@ -249,18 +258,20 @@ class Surroundings:
         return "" if base is None or base.configured_as(self.facts.kernel) else _BASE_CAUTION
 
 
-def method(scenario: Scenario, verdict: Verdict, around: Surroundings) -> Iterator[tuple[str, str]]:
+def method(run: JudgedRun) -> Iterator[tuple[str, str]]:
     """How a run was measured: pairs of a name and a text."""
-    facts, phases = around.facts, around.phases
+    facts, scenario, phases = run.facts, run.scenario, Counter[str]()
+    for _, _, seconds in run.walls:
+        phases.update(seconds)
     yield "clock", scenario.timing.says
     yield "kernel", f"{facts.kernel.release} ({facts.kernel.origin})"
     yield "machine", facts.qemu
     for name, text in (
-        ("BASE kernel", around.kernels[0]),
-        ("caution", around.caution),
-        ("not visible", unseen(scenario, verdict.cells)),
+        ("BASE kernel", run.kernels[0]),
+        ("caution", run.caution),
+        ("not visible", unseen(scenario, run.verdict.cells)),
         ("rule", _rule(facts.rule)),
-        ("device models", around.models),
+        ("device models", run.models),
         ("after", source_words(scenario.source) if scenario.source else ""),
     ):
         if text:
@@ -269,10 +280,10 @@ def method(scenario: Scenario, verdict: Verdict, around: Surroundings) -> Iterat
         settings = settings_words(arm) or "as the topology has it"
         yield f"arm {arm.name}", settings + (f": {arm.teaches}" if arm.teaches else "")
     yield "started", facts.started
-    total = "" if around.elapsed is None else f" in {duration(around.elapsed)}"
+    total = "" if run.elapsed is None else f" in {duration(run.elapsed)}"
     order = sorted(phases, key=lambda phase: (_PHASES.index(phase) if phase in _PHASES else len(_PHASES), phase))
     spent = ", ".join(f"{phase} {duration(phases[phase])}" for phase in order)
-    yield "effort", f"{plural(around.boots, 'boot')}{total}" + (f"; summed over boots: {spent}" if spent else "")
+    yield "effort", f"{plural(len(run.walls), 'boot')}{total}" + (f"; summed over boots: {spent}" if spent else "")
     yield "scenario digest", facts.scenario_digest
 
 

@@ -4,40 +4,21 @@
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from xml.etree import ElementTree as Xml
 
 from harness.judge.cells import CellResult, arms_needed
 from harness.judge.claims import AS_IT_MUST, XFAIL, XPASS, ClaimVerdict, EntryVerdict, Judgement
 from harness.judge.verdict import Verdict
-from harness.record.store import RunFacts, RunFolder
-from harness.report.claims import CONTROL, claim_text, conclusion
-from harness.scenario.model import KnownFailure, Scenario, Status
+from harness.report.claims import CONTROL, JudgedRun, claim_text, conclusion
+from harness.scenario.model import KnownFailure, Status
 from harness.scenario.registry import figure_of
 from lab.base.record import Outcome
 
 CLAIMS, CONTROLS, BOOTS = "claims", "controls", "boots"
-
-
-@dataclass(frozen=True)
-class Export:
-    """A judged run. ``seconds`` is the host time of each boot by arm and seed."""
-
-    scenario: Scenario
-    verdict: Verdict
-    facts: RunFacts
-    seconds: Mapping[tuple[str, int], float] = field(default_factory=dict)
-
-
-def exported(run: RunFolder, verdict: Verdict) -> Export:
-    """The run with the time of its boots."""
-    seconds: dict[tuple[str, int], float] = {}
-    for cell, record in run.boots():
-        key = cell.arm, cell.seed
-        seconds[key] = seconds.get(key, 0.0) + sum(record.wall.values())
-    return Export(run.scenario, verdict, run.facts, seconds)
 
 
 @dataclass(frozen=True)
@@ -60,13 +41,15 @@ class JudgedPart:
     seconds: float = 0.0
 
 
-def parts(export: Export) -> Iterator[JudgedPart]:
+def parts(run: JudgedRun) -> Iterator[JudgedPart]:
     """All parts, claims, controls, boots, in the order of the scenario's file."""
-    verdict = export.verdict
+    verdict, seconds = run.verdict, defaultdict[tuple[str, int], float](float)
+    for arm, seed, wall in run.walls:
+        seconds[arm, seed] += sum(wall.values())
     for entry in (*verdict.claims, *verdict.controls):
         yield _entry(entry, verdict)
     for cell in verdict.cells:
-        yield replace(_boot(cell), seconds=export.seconds.get((cell.arm, cell.seed), 0.0))
+        yield replace(_boot(cell), seconds=seconds[cell.arm, cell.seed])
     for cell in verdict.base_incidents:
         yield _boot(cell, "BASE kernel, ")
 
@@ -109,21 +92,21 @@ _FORMULA = ("=", "+", "-", "@", "\t")
 COLUMNS = ("scenario", "run", "kernel", "arm", "load", "role", "metric", "seed", "value", "unit")
 
 
-def csv_table(export: Export) -> str:
+def csv_table(run: JudgedRun) -> str:
     """RFC 4180 with a header, lines ended by LF; ``unit`` is empty for a count or a share.
 
     Rows of the BASE kernel come last, with its own run and release. A text that a spreadsheet would take for a
     formula starts with an apostrophe.
     """
-    verdict, facts = export.verdict, export.facts
+    verdict, facts = run.verdict, run.facts
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
     for row in _rows(verdict.cells):
-        writer.writerow(_safe(export.scenario.name, facts.run_id, facts.kernel.release, *row))
+        writer.writerow(_safe(run.scenario.name, facts.run_id, facts.kernel.release, *row))
     if facts.base:
         for row in _rows(verdict.base or ()):
-            writer.writerow(_safe(export.scenario.name, facts.baseline, facts.base.release, *row))
+            writer.writerow(_safe(run.scenario.name, facts.baseline, facts.base.release, *row))
     return out.getvalue()
 
 
@@ -154,20 +137,20 @@ _ELEMENTS = {
 _UNFIT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_xml(export: Export) -> str:
+def junit_xml(run: JudgedRun) -> str:
     """The whole document: a suite for the run, a test case for each claim, control and boot.
 
     FAIL and XPASS are failures; ERROR and MISS are errors; SKIP, DONE (inconclusive), XFAIL ("expected
     failure") and optional claims that did not pass are skipped. ``time`` is a boot's; a claim has none of its own.
     """
-    every = list(parts(export))
+    every = list(parts(run))
     counts = _counts(every)
     root = Xml.Element("testsuites", {"name": "blklab", **counts})
-    name = f"{export.scenario.name}[{export.facts.kernel.spec}]"
+    name = f"{run.scenario.name}[{run.facts.kernel.spec}]"
     suite = Xml.SubElement(root, "testsuite", {"name": _fit(name), **counts})
-    if export.facts.started:
-        suite.set("timestamp", export.facts.started)
-    _properties(suite, export)
+    if run.facts.started:
+        suite.set("timestamp", run.facts.started)
+    _properties(suite, run)
     for part in every:
         _case(suite, f"{name}.{part.group}", part)
     Xml.indent(root)
@@ -191,8 +174,8 @@ def _element(part: JudgedPart) -> str:
     return _ELEMENTS.get(part.word, "")
 
 
-def _properties(suite: Xml.Element, export: Export) -> None:
-    verdict, facts = export.verdict, export.facts
+def _properties(suite: Xml.Element, run: JudgedRun) -> None:
+    verdict, facts = run.verdict, run.facts
     properties = Xml.SubElement(suite, "properties")
     values = {
         "kernel": f"{facts.kernel.release} ({facts.kernel.origin})",
@@ -252,7 +235,7 @@ class _Result:
         return f"{'ok' if self.good else 'not ok'} {number} {_plain(self.name)}" + (f" # {note}" if note else "")
 
 
-def ktap(export: Export) -> str:
+def ktap(run: JudgedRun) -> str:
     """KTAP version 1 (Documentation/dev-tools/ktap.rst in the kernel's sources); the last line ends with a newline.
 
     One test for the scenario, with the subtests claims, controls and boots, each with a subtest for every member.
@@ -273,11 +256,11 @@ def ktap(export: Export) -> str:
     directive sees no failure. A test with a subtest that is "not ok" is "not ok" itself.
     """
     groups = []
-    for name, members in groupby(parts(export), lambda part: part.group):
+    for name, members in groupby(parts(run), lambda part: part.group):
         results = [_result(part) for part in members]
         groups.append(_Result(all(result.good for result in results), name, before=_subtests(results)))
-    verdict, kernel = export.verdict, export.facts.kernel
-    about = (export.scenario.title, f"kernel {kernel.release} ({kernel.origin})", export.facts.qemu)
+    verdict, kernel = run.verdict, run.facts.kernel
+    about = (run.scenario.title, f"kernel {kernel.release} ({kernel.origin})", run.facts.qemu)
     before = (*_subtests(groups), *(f"# {_plain(text)}" for text in about if text))
     good, directive = verdict.status not in _NOT_OK, _DIRECTIVES.get(verdict.status, "")
     whole = _Result(good, verdict.scenario, directive, conclusion(verdict), before)

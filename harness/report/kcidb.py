@@ -16,7 +16,8 @@ from typing import Any
 from harness.judge.cells import Ensemble
 from harness.judge.claims import XFAIL, XPASS
 from harness.judge.verdict import Verdict
-from harness.report.exports import BOOTS, Export, JudgedPart, parts
+from harness.report.claims import JudgedRun
+from harness.report.exports import BOOTS, JudgedPart, parts
 from harness.scenario.model import KnownFailure, Status
 from harness.scenario.registry import figure_of
 from lab.base.digest import canonical, digest_bytes
@@ -33,7 +34,7 @@ _LONGEST_SLUG = 60
 Json = dict[str, Any]
 
 
-def kcidb_json(run: Export) -> str:
+def kcidb_json(run: JudgedRun) -> str:
     """The whole document, indented; its last line ends with a newline."""
     kernel = run.facts.kernel
     packaged = {"id": f"{ORIGIN}:{kernel.digest}", "origin": ORIGIN}
@@ -57,7 +58,7 @@ def kcidb_json(run: Export) -> str:
     return json.dumps(kept, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _named_test(run: Export, name: str, path: Sequence[str], status: str, comment: str, **misc: Any) -> Json:
+def _named_test(run: JudgedRun, name: str, path: Sequence[str], status: str, comment: str, **misc: Any) -> Json:
     """``name`` identifies the test within the run."""
     facts = run.facts
     return {
@@ -73,7 +74,7 @@ def _named_test(run: Export, name: str, path: Sequence[str], status: str, commen
     }
 
 
-def _test(run: Export, number: int, part: JudgedPart) -> Json:
+def _test(run: JudgedRun, number: int, part: JudgedPart) -> Json:
     ensemble = part.judgement.ensemble if part.judgement else None
     misc: Json = {"word": part.word, "counts": part.counts, "facts": [_text(fact) for fact in part.facts]}
     if ensemble is not None:
@@ -90,7 +91,7 @@ def _test(run: Export, number: int, part: JudgedPart) -> Json:
     return test
 
 
-def _measurements(run: Export) -> Iterator[Json]:
+def _measurements(run: JudgedRun) -> Iterator[Json]:
     """The median over the seeds of each metric in _REPORTED, in base units."""
     for (arm, load, role, metric), ensemble in _figures(run.verdict).items():
         path = ("measured", arm, load, role, _slug(metric))

@@ -16,7 +16,7 @@ from harness.record.store import PlannedCell, RunFolder
 from harness.report import charts
 from harness.report import claims as said
 from harness.report.charts import FEW_LINES, SLOWEST, Distribution, Occupancy, StripRow, strip
-from harness.report.claims import NOT_MEASURED, Surroundings, claim_text, conclusion, incidents, method, settings_words
+from harness.report.claims import NOT_MEASURED, JudgedRun, claim_text, conclusion, incidents, method, settings_words
 from harness.report.format import LEGEND, change_words, figure, limits, plural, reported, severity, spread, time_words
 from harness.report.html import Values, render
 from harness.report.topology import branches, stack_boxes
@@ -71,22 +71,22 @@ _SCENARIO = 2
 """The word of ``blklab run SCENARIO`` that names it."""
 
 
-def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
+def run_page(run: RunFolder, judged: JudgedRun) -> str:
     """HTML. Raises Misuse when a run cannot be read."""
-    loads = list(recorded(run))
+    verdict, loads = judged.verdict, list(recorded(run))
     claims, controls = _entries(verdict.claims), _entries(verdict.controls)
     values = {
         "claims": claims,
         "controls": controls,
         "reproductions": list(_reproductions(verdict)),
         "incidents": [*incidents(verdict.incidents), *incidents(verdict.base_incidents, "BASE kernel: ")],
-        "measured": list(figure_rows(verdict, around.precision(run.scenario))),
-        "bottlenecks": by_role(around.bottlenecks),
+        "measured": list(figure_rows(verdict, judged.precision)),
+        "bottlenecks": by_role(judged.bottlenecks),
         "latency": list(latency_charts(run.scenario, verdict.cells)),
         "occupancy": list(occupancy_charts(loads)),
         "topologies": list(_topologies(run.scenario, loads)),
         "cells": list(_cells(run, verdict)),
-        "how": list(method(run.scenario, verdict, around)),
+        "how": list(method(judged)),
     }
     return render(
         "run.html",
@@ -97,7 +97,7 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         headline=said.headline(verdict),
         unmet=[row for row in (*claims, *controls) if severity(row["word"]) <= severity(Status.DONE)],
         seeds=plural(len(verdict.seeds), "seed"),
-        base=around.kernels[0],
+        base=judged.kernels[0],
         noisy=not run.scenario.timing.exact,
         legend=LEGEND,
         scaled=_scale(run.scenario),

@@ -15,7 +15,7 @@ from harness.bisect.repository import is_commit
 from harness.record.judging import judge_run
 from harness.record.store import load_run, read_verdict
 from harness.report.charts import MOST_LINES, multiples
-from harness.report.exports import exported
+from harness.report.claims import JudgedRun
 from harness.report.format import duration, plural
 from harness.report.html import Values, render
 from harness.report.kcidb import ISSUE_VERSION, ORIGIN, kcidb_json
@@ -95,7 +95,7 @@ class Site:
         for name, base in self.folder.track.bases.get(night.line, {}).items():
             if base.night == night.number and name in night.status:
                 run = load_run(self.root / base.run)
-                for key, rows in json.loads(kcidb_json(exported(run, judge_run(run)))).items():
+                for key, rows in json.loads(kcidb_json(JudgedRun.of(run, judge_run(run)))).items():
                     kept = {row["id"]: row for row in (*document.get(key, ()), *rows)} if key != "version" else rows
                     document[key] = [*kept.values()] if key != "version" else rows
         for alarm in alarms if document.get("builds") else ():

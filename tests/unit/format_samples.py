@@ -6,7 +6,7 @@ from dataclasses import replace
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict, judge
 from harness.record.store import KernelFacts, PlannedCell, RunFacts
-from harness.report.exports import Export
+from harness.report.claims import JudgedRun
 from harness.scenario.model import KnownFailure, Scenario, Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, cells, claim, control, ratio, scenario
@@ -70,10 +70,10 @@ def everything() -> Verdict:
     return judge(MODEL, RESULTS, release=TEST.release)
 
 
-def good() -> Export:
+def good() -> JudgedRun:
     """A run that passes, with a BASE kernel."""
     model = scenario([claim()], [control()], ["none", "red"])
     results = cells("none", 95, 96, 97) + cells("red", 5, 6, 7)
     base = cells("none", 94, 95, 96) + cells("red", 5, 6, 7)
     facts = replace(FACTS, baseline="20260101T000000.000Z-6.1.0-50-amd64-123456", base=BASE)
-    return Export(model, judge(model, results, base, release=TEST.release), facts)
+    return JudgedRun(model, judge(model, results, base, release=TEST.release), facts)

@@ -13,7 +13,7 @@ from harness.judge.cells import CellResult, differences
 from harness.judge.cells import comparable as beside
 from harness.judge.verdict import Verdict, judge, verdict_document
 from harness.record.store import KernelFacts
-from harness.report.claims import Surroundings, conclusion
+from harness.report.claims import JudgedRun, conclusion
 from harness.report.terminal.run import Detail, print_verdict
 from harness.scenario.model import Bound, Status
 from lab.base.record import Outcome
@@ -24,7 +24,7 @@ PRINT = {"kernel": "k1", "base": "b1", "job": "j1", "qemu": "7.2", "argv": "-m",
 OTHER_KERNEL = {**PRINT, "kernel": "k0", "base": "b0", "job": "j0"}
 MODEL = scenario([claim(of=ratio("none.together.fast.iops", "baseline.none.together.fast.iops"))])
 OLD, NEW = (KernelFacts(name, name, "Debian", "") for name in ("5.10.0-46", "6.1.0-50"))
-AROUND = Surroundings(replace(FACTS, kernel=NEW, base=OLD), 3, None)
+BOTH = replace(FACTS, kernel=NEW, base=OLD)
 
 
 def printed(results: list[CellResult], prints: Mapping[str, str]) -> list[CellResult]:
@@ -37,7 +37,7 @@ def compared(base: list[CellResult], *figures: float) -> Verdict:
 
 def shown(verdict: Verdict, detail: Detail = Detail.NORMAL) -> str:
     out = io.StringIO()
-    print_verdict(Console(file=out, width=160), MODEL, verdict, AROUND, detail)
+    print_verdict(Console(file=out, width=160), JudgedRun(MODEL, verdict, BOTH), detail)
     return out.getvalue()
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from harness.judge.cells import ENDINGS, LAB_BROKE, WORST_FIRST, CellResult, ending, exit_code, roll_up, worst
 from harness.judge.claims import XFAIL, XPASS
 from harness.judge.verdict import Verdict, judge, verdict_document
-from harness.report.claims import Surroundings, conclusion
+from harness.report.claims import JudgedRun, conclusion
 from harness.report.terminal.run import print_verdict
 from harness.scenario.model import Claim, KnownFailure, Scenario, Status
 from lab.base.record import Outcome
@@ -21,7 +21,6 @@ from tests.unit.format_samples import FACTS
 
 KNOWN = KnownFailure(">= 5.8, < 5.14", "tags are first come, first served", "https://example.org/fix")
 OLD, NEW = "5.10.0-46-amd64", "6.1.0-50-amd64"
-AROUND = Surroundings(FACTS, 3, None)
 
 
 def known_claim(*, optional: bool = False) -> Claim:
@@ -34,7 +33,7 @@ def judged(*together: float, release: str = OLD, model: Scenario | None = None) 
 
 def shown(verdict: Verdict) -> str:
     out = io.StringIO()
-    print_verdict(Console(file=out, width=200), scenario([known_claim()]), verdict, AROUND)
+    print_verdict(Console(file=out, width=200), JudgedRun(scenario([known_claim()]), verdict, FACTS))
     return out.getvalue()
 
 

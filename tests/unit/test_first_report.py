@@ -8,7 +8,7 @@ from rich.console import Console
 
 from harness.judge.verdict import Verdict, judge
 from harness.record.store import RunFacts
-from harness.report.claims import Surroundings
+from harness.report.claims import JudgedRun
 from harness.report.terminal.progress import Tally
 from harness.report.terminal.run import print_verdict
 from harness.run.events import CellFinished, CellStarted, RunStarted
@@ -19,7 +19,7 @@ from tests.unit.format_samples import FACTS
 
 def shown(model: Scenario, verdict: Verdict, facts: RunFacts = FACTS) -> str:
     out = io.StringIO()
-    print_verdict(Console(file=out, width=100), model, verdict, Surroundings(facts, 6, 71.2))
+    print_verdict(Console(file=out, width=100), JudgedRun(model, verdict, facts))
     return out.getvalue()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from harness.base.files import write_json
 from harness.cli import main
-from harness.commands.verdict import surroundings
+from harness.commands.verdict import explained
 from harness.figures.samples import DiskTime, Held, LoadUse, Series
 from harness.grid.page import (
     compared,
@@ -130,7 +130,8 @@ def test_a_run_shows_what_was_not_measured_and_what_failed_first(tmp_path: Path)
         run.scenario, claims=(replace(run.scenario.claims[0], expect=Bound("> 0", 0.0, None)), *run.scenario.claims)
     )
     verdict = judge(model, results_of(run), seeds=run.facts.seeds)
-    page = run_page(replace(run, scenario=model), verdict, surroundings(run))
+    changed = replace(run, scenario=model)
+    page = run_page(changed, explained(changed, verdict))
     assert page.index('id="incidents"') < page.index('id="claims"') < page.index('id="controls"')
     words = re.findall(r'#mark-(\w+)"', page[page.index('id="claims"') : page.index('id="controls"')])
     assert words == ["fail", "pass"]
@@ -138,7 +139,7 @@ def test_a_run_shows_what_was_not_measured_and_what_failed_first(tmp_path: Path)
 
 def test_what_failed_is_told_with_its_figure_before_anything_else(tmp_path: Path) -> None:
     run = page_run(tmp_path, BAD)
-    text = run_page(run, judge_run(run), surroundings(run))
+    text = run_page(run, explained(run, judge_run(run)))
     head = text[text.index("<h1>") : text.index("<nav")]
     assert re.match(r"<h1><span class=.badge fail.>.*FAIL</span> sample on Linux 6.1", head)
     assert "<b>0.5200 [0.5100 .. 0.5300]</b>, expected &gt;= 0.9" in head

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict, judge
-from harness.report.exports import COLUMNS, Export, csv_table, junit_xml, ktap
+from harness.report.claims import JudgedRun
+from harness.report.exports import COLUMNS, csv_table, junit_xml, ktap
 from harness.report.kcidb import kcidb_json
 from harness.scenario.model import Scenario, Status
 from tests.unit.analysis_samples import SEEDS, cell, cells, claim, control, scenario
@@ -26,8 +27,11 @@ from tests.unit.format_samples import FACTS, KNOWN, MODEL, RESULTS, TEST, everyt
 
 GOLDEN = Path(__file__).parent / "fixtures" / "formats"
 FORMATS = {"junit.xml": junit_xml, "ktap": ktap, "kcidb.json": kcidb_json, "csv": csv_table}
-CASES: dict[str, Callable[[], Export]] = {
-    "everything": lambda: Export(MODEL, everything(), FACTS, {("none", 1): 7.25, ("none", 2): 1.5}),
+WALLS = [("none", 1, {"boot": 7.25}), ("none", 2, {"boot": 1.5})]
+CASES: dict[str, Callable[[], JudgedRun]] = {
+    "everything": lambda: JudgedRun(
+        MODEL, everything(), FACTS, [("none", 1, {"boot": 7.25}), ("none", 2, {"boot": 1.5})]
+    ),
     "good": good,
 }
 
@@ -83,7 +87,7 @@ def read_ktap(lines: list[str], indent: str = "") -> list[Test]:
 
 
 def ktap_of(model: Scenario, verdict: Verdict) -> Test:
-    (test,) = read_ktap(ktap(Export(model, verdict, FACTS)).splitlines())
+    (test,) = read_ktap(ktap(JudgedRun(model, verdict, FACTS)).splitlines())
     return test
 
 
@@ -120,10 +124,10 @@ def test_ktap_fails_as_a_whole_exactly_when_a_part_does(statuses: list[Status], 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 
-def with_text(text: str) -> Export:
+def with_text(text: str) -> JudgedRun:
     model = scenario([replace(claim(), that=f"a{text}", otherwise=text)], [control(mutant="m")])
     results = [CellResult("none", 1, Status.ERROR, (text,)), *cells("none", 5, 5)[1:]]
-    return Export(model, judge(model, results), replace(FACTS, kernel=replace(TEST, origin=text)))
+    return JudgedRun(model, judge(model, results), replace(FACTS, kernel=replace(TEST, origin=text)))
 
 
 @given(TEXTS)
@@ -206,7 +210,7 @@ def test_kcidb_keeps_the_status_of_known_failures_and_of_optional_claims() -> No
 def test_the_table_gives_every_figure_of_both_kernels_back_exactly() -> None:
     results = [replace(one, figures={**one.figures, ("solo", "fast", "lat.p99"): 0.1 + 0.2}) for one in RESULTS[:3]]
     verdict = judge(MODEL, results)
-    rows = list(csv.DictReader(io.StringIO(csv_table(Export(MODEL, verdict, FACTS)))))
+    rows = list(csv.DictReader(io.StringIO(csv_table(JudgedRun(MODEL, verdict, FACTS)))))
     read = {(r["arm"], int(r["seed"]), r["load"], r["role"], r["metric"]): float(r["value"]) for r in rows}
     figures = {(one.arm, one.seed, *key): value for one in results for key, value in one.figures.items()}
     assert read == figures
@@ -222,5 +226,5 @@ def test_no_name_in_the_table_is_a_formula(start: str) -> None:
     name = f"{start}HYPERLINK(1)"
     one = CellResult(name, 1, Status.PASS, figures={("solo", "fast", "iops"): -1.5})
     verdict = replace(judge(MODEL, RESULTS[:3]), cells=(one,))
-    (row,) = csv.DictReader(io.StringIO(csv_table(Export(MODEL, verdict, FACTS)), newline=""))
+    (row,) = csv.DictReader(io.StringIO(csv_table(JudgedRun(MODEL, verdict, FACTS)), newline=""))
     assert (row["arm"], row["value"]) == (f"'{name}", "-1.5")

@@ -19,7 +19,7 @@ from harness.limits.bottleneck import Bottleneck
 from harness.limits.queues import Element, ElementKind
 from harness.noise import Interval
 from harness.record.store import KernelFacts
-from harness.report.claims import Surroundings, claim_text, conclusion
+from harness.report.claims import JudgedRun, claim_text, conclusion
 from harness.report.format import duration, figure, spread
 from harness.report.terminal.progress import Tally, progress
 from harness.report.terminal.run import CELLS, Detail, gauge, print_verdict
@@ -36,13 +36,16 @@ FACTS = replace(
     kernel=KernelFacts("debian:6.1", "6.1.0-18-amd64", "Debian bookworm", ""),
     command=("blklab", "run", "sample", "--kernel", "debian:6.1", "--arm", "a b"),
 )
-AROUND = Surroundings(
-    FACTS,
-    *(6, 71.2, {"boot": 20.0, "setup": 3.0, "measure": 40.0}),
-    folder="results/sample/20240101T000000.000Z-6.1",
-)
 MODEL = scenario([claim()], [control(), control(mutant="no-fair-tags")], ["none", "red"])
 RESULTS = cells("none", 95, 96, 97) + cells("red", 5, 5, 5)
+RUN = JudgedRun(
+    MODEL,
+    judge(MODEL, RESULTS),
+    FACTS,
+    [("none", 1, {"boot": 20.0, "setup": 3.0, "measure": 40.0}), *(("none", seed, {}) for seed in range(2, 7))],
+    elapsed=71.2,
+    folder="results/sample/20240101T000000.000Z-6.1",
+)
 
 
 def shown(
@@ -50,7 +53,7 @@ def shown(
 ) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=colour, color_system="truecolor" if colour else None)
-    print_verdict(console, model, verdict, AROUND, detail)
+    print_verdict(console, replace(RUN, scenario=model, verdict=verdict), detail)
     return out.getvalue()
 
 
@@ -236,9 +239,15 @@ def test_the_flagship_fits_in_forty_lines_of_eighty_columns() -> None:
         figures |= {(load, GUEST, IDLE): 0.9 for load in model.loads}
         figures |= {("lopsided", "victim", "iops"): 1.15} if arm in blocked else {}
         results += [CellResult(arm, seed, Status.PASS, figures=figures) for seed in (1, 2)]
-    around = replace(AROUND, bottlenecks=tuple(limits), models="not calibrated on this kernel (x)")
+    run = replace(
+        RUN,
+        scenario=model,
+        verdict=judge(model, results, seeds=(1, 2)),
+        bottlenecks=tuple(limits),
+        models="not calibrated on this kernel (x)",
+    )
     out = io.StringIO()
-    print_verdict(Console(file=out, width=80), model, judge(model, results, seeds=(1, 2)), around)
+    print_verdict(Console(file=out, width=80), run)
     assert len(out.getvalue().splitlines()) <= 40
     assert max(map(len, out.getvalue().splitlines())) <= 80
 
@@ -279,15 +288,14 @@ def test_brackets_in_a_title_are_not_markup() -> None:
 
 def test_phases_are_shown_in_the_order_in_which_they_happen() -> None:
     phases = {"measure": 40.0, "setup": 3.0, "extra": 1.0, "boot": 20.0, "send": 2.0}
-    around = replace(
-        AROUND,
-        boots=1,
+    run = replace(
+        RUN,
+        walls=[("none", 1, phases)],
         elapsed=None,
-        phases=phases,
         facts=replace(FACTS, base=KernelFacts("debian:5.10", "5.10.0-30-amd64", "", "")),
     )
     out = io.StringIO()
-    print_verdict(Console(file=out, width=120), MODEL, judge(MODEL, RESULTS), around, Detail.FULL)
+    print_verdict(Console(file=out, width=120), run, Detail.FULL)
     assert "1 boot; summed over boots: boot 20 s, setup 3.0 s, measure 40 s, send 2.0 s, extra 1.0 s" in out.getvalue()
     assert re.search(r"BASE kernel +5\.10\.0-30-amd64", out.getvalue())
 
@@ -304,10 +312,10 @@ def test_phases_are_shown_in_the_order_in_which_they_happen() -> None:
     ],
 )
 def test_a_base_of_another_configuration_is_a_caution(build: str, base: KernelFacts | None, warned: bool) -> None:
-    around = replace(AROUND, facts=replace(FACTS, kernel=replace(FACTS.kernel, build=build), base=base))
+    run = replace(RUN, facts=replace(FACTS, kernel=replace(FACTS.kernel, build=build), base=base))
     for detail in (Detail.NORMAL, Detail.FULL):
         out = io.StringIO()
-        print_verdict(Console(file=out, width=300), MODEL, judge(MODEL, RESULTS), around, detail)
+        print_verdict(Console(file=out, width=300), run, detail)
         assert ("may differ in configuration and compiler" in out.getvalue()) is warned
 
 

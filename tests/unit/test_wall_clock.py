@@ -15,7 +15,7 @@ from rich.console import Console
 from harness.judge.cells import CellResult, missing_cell, result_of_boot
 from harness.judge.verdict import Verdict, judge, judge_in_sequence, unmade, verdict_document
 from harness.noise import Rule, scatter, stopping_rule
-from harness.report.claims import Surroundings, noise
+from harness.report.claims import JudgedRun, noise
 from harness.report.terminal.run import Detail, print_verdict
 from harness.report.terminal.scenario import describe_scenario
 from harness.run.plan import expand, guest_job
@@ -176,8 +176,7 @@ def test_the_document_and_the_report_have_the_interval() -> None:
     json.dumps(document, allow_nan=False)
     assert document["claims"][0]["interval"]["rounds"] == 6
     out = io.StringIO()
-    around = Surroundings(FACTS, 12, 1.0)
-    print_verdict(Console(file=out, width=120), MODEL, verdict, around, Detail.FULL)
+    print_verdict(Console(file=out, width=120), JudgedRun(MODEL, verdict, FACTS), Detail.FULL)
     assert "measured 0.9565, 96.9 % within 0.9300 .. 0.9900 by 6 boots a side: " in out.getvalue()
     assert "1 claim held (6 boots a side)" in out.getvalue()
     assert "interval" not in verdict_document(judge(scenario([claim()]), both(GOOD_RATIOS)[:6]))["claims"][0]

@@ -18,11 +18,11 @@ from harness.judge.claims import NOT_RUN, Judgement, ReproductionVerdict
 from harness.judge.verdict import Measurement, Verdict
 from harness.judge.visible import unseen
 from harness.limits.bottleneck import Bottleneck
-from harness.report.claims import ClaimText, Surroundings, claim_text, conclusion, headline, incidents, method, noise
+from harness.report.claims import ClaimText, JudgedRun, claim_text, conclusion, headline, incidents, method, noise
 from harness.report.format import STYLES, duration, figure, limits, plural, reported, severity, spread
 from harness.report.terminal.bottleneck import bottleneck_rows, folded_lines
 from harness.report.terminal.printing import figures, folded, plain_table, trimmed
-from harness.scenario.model import Bound, Scenario, Status
+from harness.scenario.model import Bound, Status
 from harness.scenario.ratio import FIGURE
 
 WIDEST = 120
@@ -39,45 +39,44 @@ class Detail(Enum):
     FULL = "full"
 
 
-def print_verdict(
-    console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings, detail: Detail = Detail.NORMAL
-) -> None:
+def print_verdict(console: Console, run: JudgedRun, detail: Detail = Detail.NORMAL) -> None:
     """Write the report. Colour follows the console (none when it is no terminal or NO_COLOR is set)."""
     with trimmed(console):
         if detail is Detail.BRIEF:
-            line = _status(verdict.status).append(f"  {_name(scenario, around)}: {conclusion(verdict)}", "default")
+            line = _status(run.verdict.status).append(f"  {_name(run)}: {conclusion(run.verdict)}", "default")
             console.print(line, soft_wrap=True)
         else:
-            _report(console, scenario, verdict, around, full=detail is Detail.FULL)
+            _report(console, run, full=detail is Detail.FULL)
 
 
-def _report(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings, *, full: bool) -> None:
+def _report(console: Console, run: JudgedRun, *, full: bool) -> None:
     """The verdict, then what it rests on: causes before claims, failed claims first; the verdict again at the end."""
-    _heading(console, scenario, verdict, around)
+    verdict = run.verdict
+    _heading(console, run)
     if full:
-        console.print(Text(f"\n{scenario.title}. {scenario.teaches}".rstrip()), width=_width(console))
+        console.print(Text(f"\n{run.scenario.title}. {run.scenario.teaches}".rstrip()), width=_width(console))
     _cells(console, "Not measured", verdict.incidents)
     _cells(console, "BASE kernel: not measured, or not comparable", verdict.base_incidents)
     _claims(console, verdict, _width(console), full=full)
-    _measured(console, verdict, around.kernels, full=full)
+    _measured(console, verdict, run.kernels, full=full)
     _reproductions(console, [each for each in verdict.reproductions if full or (each.mark and not each.because)])
-    _bottlenecks(console, verdict, around.bottlenecks, full=full)
+    _bottlenecks(console, verdict, run.bottlenecks, full=full)
     if full:
-        _method(console, scenario, verdict, around)
+        _method(console, run)
     else:
-        _footer(console, scenario, verdict, around)
+        _footer(console, run)
     console.print(_status(verdict.status).append(f"  {conclusion(verdict)}", "default"))
 
 
-def _name(scenario: Scenario, around: Surroundings) -> str:
-    return f"{scenario.name} on Linux {around.facts.kernel.release}"
+def _name(run: JudgedRun) -> str:
+    return f"{run.scenario.name} on Linux {run.facts.kernel.release}"
 
 
-def _heading(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
-    origin = around.facts.kernel.origin.partition(",")[0]
-    head = _status(verdict.status).append(f"  {_name(scenario, around)} ({origin})", "default")
+def _heading(console: Console, run: JudgedRun) -> None:
+    origin = run.facts.kernel.origin.partition(",")[0]
+    head = _status(run.verdict.status).append(f"  {_name(run)} ({origin})", "default")
     console.print(head, width=_width(console))
-    console.print(Padding(Text(headline(verdict)), (0, 0, 0, _STATUS_WIDTH + 1)), width=_width(console))
+    console.print(Padding(Text(headline(run.verdict)), (0, 0, 0, _STATUS_WIDTH + 1)), width=_width(console))
 
 
 # Claims
@@ -293,28 +292,29 @@ def _bottlenecks(console: Console, verdict: Verdict, limits: Sequence[Bottleneck
         _indent(console, table)
 
 
-def _footer(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
+def _footer(console: Console, run: JudgedRun) -> None:
     console.print()
-    qemu = _PACKAGE.sub("", around.facts.qemu, count=1)
-    time = "" if around.elapsed is None else f", {duration(around.elapsed)}"
-    line = f"{plural(around.boots, 'boot')}{time}, {scenario.clock} clock, {qemu}"
-    details = f"blklab judge -v {around.folder}" if around.folder else ""
-    named = {"device models": around.models, "baseline": around.kernels[0], "caution": around.caution}
+    qemu = _PACKAGE.sub("", run.facts.qemu, count=1)
+    time = "" if run.elapsed is None else f", {duration(run.elapsed)}"
+    line = f"{plural(len(run.walls), 'boot')}{time}, {run.scenario.clock} clock, {qemu}"
+    details = f"blklab judge -v {run.folder}" if run.folder else ""
+    named = {"device models": run.models, "baseline": run.kernels[0], "caution": run.caution}
     # A draft has it below its first claim.
-    named |= {"details": details, "not visible": "" if scenario.is_draft else unseen(scenario, verdict.cells)}
-    named["again"] = shlex.join(around.facts.command)
+    hidden = "" if run.scenario.is_draft else unseen(run.scenario, run.verdict.cells)
+    named |= {"details": details, "not visible": hidden}
+    named["again"] = shlex.join(run.facts.command)
     for each in (line, *(f"{name}: {text}" for name, text in named.items() if text)):
         console.print(Text(each, "dim"), soft_wrap=True)
 
 
-def _method(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
+def _method(console: Console, run: JudgedRun) -> None:
     _section(console, "How")
     table = Table.grid(Column(style="dim", no_wrap=True), folded(), padding=(0, 2))
-    for name, text in method(scenario, verdict, around):
+    for name, text in method(run):
         table.add_row(Text(name), Text(text))
     _indent(console, table)
     # Not wrapped, so that they can be copied.
-    for name, text in (("  again    ", shlex.join(around.facts.command)), ("  results  ", around.folder)):
+    for name, text in (("  again    ", shlex.join(run.facts.command)), ("  results  ", run.folder)):
         if text:
             console.print(Text(name, "dim").append(text, "default"), soft_wrap=True)
     console.print()
