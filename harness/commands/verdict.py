@@ -101,8 +101,7 @@ class Exports(Options):
 
 def _text(name: str, run: RunFolder, verdict: Verdict) -> str:
     """The verdict in one of ``FORMATS``; a run that exports nothing does not import them."""
-    from harness.report.exports import csv_table, junit_xml, ktap  # noqa: PLC0415
-    from harness.report.kcidb import kcidb_json  # noqa: PLC0415
+    from harness.report.exports import csv_table, junit_xml, kcidb_json, ktap  # noqa: PLC0415
 
     texts = {"junit": junit_xml, "ktap": ktap, "kcidb": kcidb_json, "csv": csv_table}
     return texts[name](JudgedRun.of(run, verdict))

@@ -16,9 +16,9 @@ from harness.record.judging import judge_run
 from harness.record.store import load_run, read_verdict
 from harness.report.charts import MOST_LINES, multiples
 from harness.report.claims import JudgedRun
+from harness.report.exports import ISSUE_VERSION, ORIGIN, kcidb_json
 from harness.report.format import duration, plural
 from harness.report.html import Values, render
-from harness.report.kcidb import ISSUE_VERSION, ORIGIN, kcidb_json
 from harness.scenario.registry import IOPS, PER_IO
 from harness.track.state import Alarm, Folder, Kind, Night, Track, Trend, short
 

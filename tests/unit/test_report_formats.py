@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict, judge
 from harness.report.claims import JudgedRun
-from harness.report.exports import COLUMNS, csv_table, junit_xml, ktap
-from harness.report.kcidb import kcidb_json
+from harness.report.exports import COLUMNS, csv_table, junit_xml, kcidb_json, ktap
 from harness.scenario.model import Scenario, Status
 from tests.unit.analysis_samples import SEEDS, cell, cells, claim, control, scenario
 from tests.unit.format_samples import FACTS, KNOWN, MODEL, RESULTS, TEST, everything, good
