@@ -23,7 +23,7 @@ from harness.limits.bottleneck import (
     changes,
 )
 from harness.limits.queues import Element, ElementKind
-from harness.report.terminal.bottleneck import bottleneck_rows, sentences
+from harness.report.terminal.run import bottleneck_rows, sentences
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Arm, Load, Role
 from lab.guest.steps.device import TableStep

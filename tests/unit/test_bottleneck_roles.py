@@ -11,7 +11,7 @@ from harness.figures.samples import DiskTime, Held, LoadUse
 from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck, _adaptive, bottleneck, by_role, changes
 from harness.limits.limits import arm_bound
 from harness.limits.queues import Element, ElementKind
-from harness.report.terminal.bottleneck import folded_lines, sentences
+from harness.report.terminal.run import folded_lines, sentences
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Role
 from lab.topology.model import Link

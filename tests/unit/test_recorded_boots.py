@@ -24,7 +24,7 @@ from harness.judge.cells import CellResult, result_of_boot
 from harness.judge.verdict import judge, verdict_document
 from harness.limits.bottleneck import NOTHING, Bottleneck, bottleneck, changes
 from harness.limits.limits import allowed, shares_of_bound
-from harness.report.terminal.bottleneck import sentences
+from harness.report.terminal.run import sentences
 from harness.scenario.model import Load, Scenario, Status
 from lab.base.errors import Misuse
 from lab.base.record import BootRecord, Outcome
