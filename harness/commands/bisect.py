@@ -38,7 +38,7 @@ from harness.profile.cells import chosen_cell, profiles_of_runs
 from harness.profile.model import differential
 from harness.profile.report import differential_lines
 from harness.record.store import load_run
-from harness.report.terminal.printing import console_of
+from harness.report.terminal import console_of
 from harness.run.bench import Bench
 from harness.run.plan import run_command
 from harness.scenario.model import Scenario

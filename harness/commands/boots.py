@@ -15,7 +15,7 @@ from harness.limits.entries import load_scenario
 from harness.patch.choice import REMAKE, ScenarioChoice, choose, load_coverage
 from harness.patch.sources import CodeChange
 from harness.record.store import RunFolder, Store
-from harness.report.terminal.printing import console_of
+from harness.report.terminal import console_of
 from harness.report.terminal.progress import progress
 from harness.report.terminal.scenario import Estimate, print_estimates
 from harness.run.bench import Bench, turns_of_host
@@ -94,11 +94,11 @@ def _tell_taken(specs: Collection[str]) -> None:
         tell_default("the kernel is the one of this host's distribution", "--kernel")
 
 
-def kernel_of(spec: str, *, refresh: bool = False) -> Kernel:
+def kernel_of(spec: str) -> Kernel:
     """The kernel, in the cache. QEMU is looked for before anything is downloaded."""
     _tell_taken([spec])
     ready_qemu(Cache.default(), tell)
-    return resolve(spec, Cache.default(), refresh=refresh, tell=tell)
+    return resolve(spec, Cache.default(), tell=tell)
 
 
 def kernel_again(run: RunFolder) -> Kernel:

@@ -15,7 +15,7 @@ from harness.commands.options import ARMS, tell
 from harness.commands.parser import PROGRAM, Command, build_parser, flag, operand, option
 from harness.limits.entries import load_scenario
 from harness.record.store import LATEST
-from harness.report.terminal.printing import console_of, plain_table, print_wide
+from harness.report.terminal import console_of, plain_table, print_wide
 from harness.report.terminal.scenario import describe_scenario, steps_of
 from harness.report.topology import describe_topology
 from harness.scenario.load import find_scenario, find_scenarios, shipped_names

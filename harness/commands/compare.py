@@ -15,8 +15,8 @@ from harness.judge.visible import unseen
 from harness.record.index import IndexedRun, RunPair, indexed_runs, pairs, side
 from harness.record.judging import compare_runs, results_of
 from harness.record.store import load_run
+from harness.report.terminal import console_of
 from harness.report.terminal.grid import Compared, counted, print_comparison
-from harness.report.terminal.printing import console_of
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.resolve import in_tree
 from lab.yaml.strict import nearest

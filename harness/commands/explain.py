@@ -28,7 +28,7 @@ from harness.profile.report import differential_lines, function_lines, most_expe
 from harness.record.index import pairs, side
 from harness.record.judging import Unexplained, explain_run, results_of
 from harness.record.store import RunFolder, Store, load_run
-from harness.report.terminal.printing import console_of, figures, folded, plain_table
+from harness.report.terminal import console_of, figures, folded, plain_table
 from harness.report.terminal.run import bottleneck_rows, sentences
 from harness.run.bench import Bench, turns_of_host
 from harness.run.plan import Request

@@ -28,7 +28,7 @@ from harness.record.judging import explain_run
 from harness.record.store import PlannedCell, RunFolder, load_run
 from harness.report.format import STYLES, duration, markdown_head, plural
 from harness.report.models import CALIBRATION, COMMAND, deviations, table
-from harness.report.terminal.printing import console_of, plain_table, print_wide
+from harness.report.terminal import console_of, plain_table, print_wide
 from harness.run.bench import Bench, unwatched
 from harness.run.plan import Request, guest_job
 from harness.scenario.load import find_scenarios

@@ -50,8 +50,8 @@ from harness.patch.choice import choice_lines
 from harness.patch.sources import Sources
 from harness.record.grid import GridFolder
 from harness.record.store import Store
+from harness.report.terminal import console_of, folded, plain_table, print_wide
 from harness.report.terminal.grid import print_matrix
-from harness.report.terminal.printing import console_of, folded, plain_table, print_wide
 from harness.report.terminal.scenario import Estimate
 from harness.run.plan import expand as cells
 from harness.scenario.load import find_scenarios

@@ -52,8 +52,8 @@ from harness.profile.model import Differential
 from harness.profile.report import differential_lines
 from harness.record.index import indexed_runs
 from harness.report.format import duration, plural
+from harness.report.terminal import console_of
 from harness.report.terminal.grid import Compared, print_comparison
-from harness.report.terminal.printing import console_of
 from harness.report.terminal.scenario import Estimate, total
 from harness.run.plan import expand
 from harness.scenario.load import find_scenarios

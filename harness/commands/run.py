@@ -35,7 +35,7 @@ from harness.record.judging import Run
 from harness.record.store import KernelFacts, load_run
 from harness.report.claims import reason
 from harness.report.format import STYLES, plural
-from harness.report.terminal.printing import console_of
+from harness.report.terminal import console_of
 from harness.report.terminal.scenario import Estimate, dominant, total
 from harness.run.bench import Bench
 from harness.run.plan import Request, check_common_arm, check_repeats, expand, guest_job, run_command

@@ -34,7 +34,7 @@ from harness.record.judging import explain_run, judge_run, rejudge, taken_as_wri
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.claims import JudgedRun
 from harness.report.models import note
-from harness.report.terminal.printing import console_of
+from harness.report.terminal import console_of
 from harness.report.terminal.run import Detail, print_verdict
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario

@@ -199,7 +199,6 @@ def leaves(words: Iterable[CommandWord], *before: str) -> Iterator[tuple[str, ..
 
 
 COMMANDS = [path for group in GROUPS.values() for path in leaves(group)]
-LEGACY = {("check", name) for name in ("evidence", "executed", "mutants", "speed", "thresholds")}
 
 
 def test_help_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from harness.record.grid import Grid, GridCell
 from harness.record.store import KernelFacts
 from harness.report.claims import claim_text
 from harness.report.format import LEGEND, MARKS, STYLES, figure, limits, percent, plural
-from harness.report.terminal.printing import figures, plain_table, print_wide, trimmed
+from harness.report.terminal import figures, plain_table, print_wide, trimmed
 from harness.scenario.model import Status
 
 _STYLES = {Significance.MARKED: "bold", Significance.REAL: "", Significance.NONE: "dim", Significance.UNKNOWN: "dim"}

@@ -20,7 +20,7 @@ from harness.judge.visible import unseen
 from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck, by_role
 from harness.report.claims import ClaimText, JudgedRun, claim_text, conclusion, headline, incidents, method, noise
 from harness.report.format import STYLES, duration, figure, limits, plural, reported, severity, spread
-from harness.report.terminal.printing import figures, folded, plain_table, trimmed
+from harness.report.terminal import figures, folded, plain_table, trimmed
 from harness.scenario.model import Bound, Status
 from harness.scenario.ratio import FIGURE
 

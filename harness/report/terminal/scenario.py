@@ -11,7 +11,7 @@ from harness.limits.cost import SHORT, LoadCost, boot_seconds, costs
 from harness.noise import stopping_rule
 from harness.record.index import IndexedRun, indexed_runs
 from harness.report.format import duration, figure, percent, plural
-from harness.report.terminal.printing import console_of, figures, plain_table, print_wide
+from harness.report.terminal import console_of, figures, plain_table, print_wide
 from harness.report.topology import tree
 from harness.run.plan import guest_job
 from harness.scenario.model import Arm, Claim, Control, Load, Role, Scenario
