@@ -133,13 +133,7 @@ class Matrix(Command):
     @property
     def _command(self) -> tuple[str, ...]:
         """The words of this command line, as the matrix stores them."""
-        words = words_of(
-            tree=self.tree if self.changed else None,
-            changed=self.changed,
-            kernels=self.kernels,
-            seeds=self.seeds,
-            hunt=self.hunt,
-        )
+        words = words_of(tree=self.tree, changed=self.changed, kernels=self.kernels, seeds=self.seeds, hunt=self.hunt)
         words += ["--merge", *map(str, self.merge)] if self.merge else []
         words += ["--shard", "/".join(map(str, self.shard))] if self.shard != _WHOLE else []
         return ("blklab", "matrix", *self.scenarios, *words)

@@ -47,8 +47,6 @@ from lab.kernels.model import Kernel
 from lab.kernels.resolve import check, demand
 
 _FAILED = (Status.FAIL, Status.ERROR, Status.MISS)
-_SCENARIO = 2
-"""The word of ``blklab run SCENARIO`` that names it."""
 _LONG = 60.0
 """Host seconds from which a run says first what takes them."""
 
@@ -176,12 +174,8 @@ def _failed(results: str | None, kernel: str) -> dict[str, str]:
     """The scenarios whose newest run on the kernel did not pass, by name, as that run's command has them."""
     root = results_root(results)
     newest = {run.scenario: run for run in indexed_runs(root) if run.spec == kernel}
-    refs = {}
-    for name, run in newest.items():
-        if run.status in _FAILED:
-            command = load_run(Path(root / run.path)).facts.command
-            refs[name] = command[_SCENARIO] if len(command) > _SCENARIO else name
-    return refs
+    failed = {name: run for name, run in newest.items() if run.status in _FAILED}
+    return {name: load_run(root / run.path).facts.ref for name, run in failed.items()}
 
 
 def _measure(

@@ -133,6 +133,11 @@ class RunFacts:
     rule: Rule | None = None
     beside: KernelFacts | None = None
 
+    @property
+    def ref(self) -> str:
+        """The name or path by which the command refers to the scenario."""
+        return self.command[2] if len(self.command) > 2 else self.scenario  # noqa: PLR2004 # blklab run SCENARIO
+
     def repeats(self, other: "RunFacts") -> bool:
         """Whether both runs plan the same boots, whatever command and version asked for them and when."""
         return self._planned() == other._planned()

@@ -67,8 +67,6 @@ _TAIL, _TAIL_NEEDS = "p99.9", 1000
 _NONE = "-"
 _MEGA = 1e6
 _DIGEST = 16
-_SCENARIO = 2
-"""The word of ``blklab run SCENARIO`` that names it."""
 
 
 def run_page(run: RunFolder, judged: JudgedRun) -> str:
@@ -186,8 +184,7 @@ def _cells(run: RunFolder, verdict: Verdict) -> Iterator[Values]:
 
 def _lines(run: RunFolder, cell: PlannedCell) -> Iterator[str]:
     facts = run.facts
-    named = facts.command[_SCENARIO] if len(facts.command) > _SCENARIO else facts.scenario
-    command = ["blklab", "run", named, "--kernel", facts.kernel.spec]
+    command = ["blklab", "run", facts.ref, "--kernel", facts.kernel.spec]
     command += ["--base", facts.base.spec] if facts.base else []
     yield shlex.join([*command, "--arm", cell.arm, "--seeds", str(cell.seed)])
     if cell.boot and (run.path / "boots" / cell.boot / "repeat.sh").is_file():
