@@ -28,12 +28,13 @@ from rich.console import Console
 from harness.commands.boots import bench_of, kernel_of
 from harness.commands.maintain import shortfalls
 from harness.commands.options import MOST_SEEDS, kernel_default, number
-from harness.commands.verdict import print_run
+from harness.commands.verdict import explained
 from harness.judge.claims import XFAIL
 from harness.judge.verdict import Verdict
 from harness.limits.entries import load_scenario
 from harness.record.judging import Run
 from harness.report.claims import conclusion
+from harness.report.terminal.run import print_verdict
 from harness.run.plan import Request, run_command
 from harness.scenario.load import ref_of
 from harness.scenario.model import Scenario, Status
@@ -203,5 +204,6 @@ def _runner(config: pytest.Config) -> Runner:
 
 def _report(run: Run) -> str:
     out = io.StringIO()
-    print_run(Console(file=out, width=_REPORT_WIDTH, force_terminal=False), run.folder, run.verdict)
+    console = Console(file=out, width=_REPORT_WIDTH, force_terminal=False)
+    print_verdict(console, explained(run.folder, run.verdict))
     return out.getvalue().rstrip()

@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from harness.base.checkout import of_results, results_root
 from harness.base.files import write_atomic
 from harness.commands.options import RUN, tell
@@ -90,7 +88,7 @@ class Exports(Options):
         if self.json:
             print(json.dumps(verdict_document(verdict), indent=2))
         else:
-            print_run(console_of(stderr=STDOUT in self.files.values()), run, verdict, self.detail)
+            print_verdict(console_of(stderr=STDOUT in self.files.values()), explained(run, verdict), self.detail)
         for name, file in self.files.items():
             text = _text(name, run, verdict)
             if file == STDOUT:
@@ -105,11 +103,6 @@ def _text(name: str, run: RunFolder, verdict: Verdict) -> str:
 
     texts = {"junit": junit_xml, "ktap": ktap, "kcidb": kcidb_json, "csv": csv_table}
     return texts[name](JudgedRun.of(run, verdict))
-
-
-def print_run(console: Console, run: RunFolder, verdict: Verdict, detail: Detail = Detail.NORMAL) -> None:
-    """Write the report of a run from its artefacts."""
-    print_verdict(console, explained(run, verdict), detail)
 
 
 def explained(run: RunFolder, verdict: Verdict) -> JudgedRun:
