@@ -45,27 +45,11 @@ _SNIFFED = 1 << 16
 _REPORT_WIDTH = 100
 
 
-Runner = Callable[[Scenario, str], Run]
-"""Runs a scenario on the kernel that a spec names, and judges it. Raises BlklabError."""
-
-
-class Hooks:
-    """Hooks for other plugins and conftest files."""
-
-    @pytest.hookspec(firstresult=True)
-    def pytest_blklab_runner(self, config: pytest.Config) -> Runner | None:
-        """The runner of all scenarios; called once."""
-
-
 def _named(text: str) -> str:
     """An argparse type: an unset variable of a shell must not select a default."""
     if not text.strip():
         raise argparse.ArgumentTypeError("expected a value, got an empty one")
     return text
-
-
-def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    pluginmanager.add_hookspecs(Hooks)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -84,9 +68,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--blklab-results", metavar="DIR", help="folder of the runs (default: as in blklab run)")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_blklab_runner(config: pytest.Config) -> Runner:
-    """Boots real kernels, each resolved at first use."""
+@cache
+def runner_of(config: pytest.Config) -> Callable[[Scenario, str], Run]:
+    """Runs a scenario on the kernel that a spec names, and judges it; each kernel is resolved at first use.
+
+    Raises BlklabError.
+    """
     bench, kernel = bench_of(config.getoption("--blklab-results")), cache(kernel_of)
 
     def run(scenario: Scenario, spec: str) -> Run:
@@ -95,9 +82,6 @@ def pytest_blklab_runner(config: pytest.Config) -> Runner:
         return bench.run(Request(scenario, kernel(spec), seeds, command=command))
 
     return run
-
-
-_RUNNER = pytest.StashKey[Runner]()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioFile | None":
@@ -147,7 +131,7 @@ class ScenarioItem(pytest.Item):
 
     def setup(self) -> None:
         try:
-            self._run = _runner(self.config)(self.scenario, self.spec)
+            self._run = runner_of(self.config)(self.scenario, self.spec)
         except BlklabError as error:
             pytest.fail(str(error), pytrace=False)
         verdict = self._run.verdict
@@ -194,12 +178,6 @@ def reasons(verdict: Verdict) -> tuple[str, ...]:
     judged = (*verdict.claims, *verdict.controls)
     parts = [entry.sentence for entry in judged if entry.judgement and entry.judgement.status not in decided]
     return tuple(dict.fromkeys(filter(None, (*cells, *parts))))
-
-
-def _runner(config: pytest.Config) -> Runner:
-    if _RUNNER not in config.stash:
-        config.stash[_RUNNER] = config.hook.pytest_blklab_runner(config=config)
-    return config.stash[_RUNNER]
 
 
 def _report(run: Run) -> str:

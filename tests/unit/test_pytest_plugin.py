@@ -5,23 +5,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 import pytest
 
+from harness import pytest_plugin
 from harness.pytest_plugin import is_scenario
-from tests.unit.plugin_samples import ENDINGS, KNOWN, scenario_text
+from tests.unit.plugin_samples import ENDINGS, KNOWN, RecordedBoots, scenario_text
 
 pytest_plugins = ["pytester"]
 
-CONFTEST = """\
-from tests.unit.plugin_samples import RecordedBoots
-
-def pytest_blklab_runner(config):
-    return RecordedBoots(config.rootpath)
-"""
 Lay = Callable[..., None]
 BOTH = ("--kernel", "debian:6.1", "--kernel", "debian:5.10")
 
@@ -30,7 +26,7 @@ BOTH = ("--kernel", "debian:6.1", "--kernel", "debian:5.10")
 def lay(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Lay:
     """Lay out scenario files by name, and say how boots end by kernel."""
     monkeypatch.delenv("KERNEL", raising=False)
-    pytester.makeconftest(CONFTEST)
+    monkeypatch.setattr(pytest_plugin, "runner_of", cache(lambda config: RecordedBoots(config.rootpath)))
 
     def make(endings: dict[str, object] | None = None, **texts: str) -> None:
         pytester.path.joinpath(ENDINGS).write_text(json.dumps(endings or {}))
@@ -187,12 +183,15 @@ def test_junit_of_pytest_knows_the_run(pytester: pytest.Pytester, lay: Lay) -> N
     assert Path(failed["blklab_run"] or "").joinpath("verdict.json").is_file()
 
 
-def test_an_interrupt_ends_the_session_at_once(pytester: pytest.Pytester, lay: Lay) -> None:
+def test_an_interrupt_ends_the_session_at_once(
+    pytester: pytest.Pytester, lay: Lay, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lay(a=scenario_text("a"), b=scenario_text("b"))
-    pytester.makeconftest(
-        "def interrupted(scenario, kernel):\n    raise KeyboardInterrupt\n"
-        "def pytest_blklab_runner(config):\n    return interrupted\n"
-    )
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pytest_plugin, "runner_of", lambda _: interrupted)
     options = ("-p", "harness.pytest_plugin", "--kernel=debian:6.1", "scenarios")
     result = pytester.runpytest_inprocess(*options, no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
