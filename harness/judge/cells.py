@@ -32,7 +32,7 @@ ENDINGS: Mapping[Outcome, tuple[Status, str]] = {
     Outcome.HANG: (Status.FAIL, "the kernel hung after it was ready"),
     Outcome.DOUBTFUL: (Status.ERROR, "the guest died or hung, and not surely of its kernel"),
     Outcome.NO_MEMORY: (Status.ERROR, "the guest ran out of memory"),
-    Outcome.UNFIT: (Status.ERROR, "the guest could not be set up as asked"),
+    Outcome.UNFIT: (Status.ERROR, "the guest did not do as asked"),
     Outcome.GARBLED: (Status.ERROR, "the result channel broke its format"),
     Outcome.LOST: (Status.ERROR, "the lab lost the guest"),
 }

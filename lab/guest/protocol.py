@@ -107,6 +107,10 @@ class ResultReader:
     @property
     def unfit_sentence(self) -> str:
         code, *fields = self.unfit
+        if code == "ended" and not fields[-1]:
+            # fio writes what failed in a job into the file for its results.
+            said = self.files.get(f"{fields[1]}.json", b"").decode(errors="replace").splitlines()
+            fields[-1] = next((line for line in reversed(said) if line.startswith("fio: ")), "")
         return f"step {self.unfit_step}: {SENTENCES[code].format(*fields)}"
 
     def feed(self, line: str) -> PhaseMark | None:

@@ -73,6 +73,14 @@ def test_unfit_keeps_the_first_reason_and_contradicts_bye() -> None:
     assert "BYE" in read([*GREETING, "UNFIT 1 unknown\tx", *sent(FILES), "BYE"]).fault
 
 
+def test_what_fio_says_of_a_job_that_failed_is_in_its_results() -> None:
+    said = b"fio: pid=169, func=open(/lab/l0), error=No such file or directory"
+    ended = "UNFIT 28 ended\tfio\tl\t1\t"
+    reader = read([*GREETING, ended, *sent({"l.json": said + b'\n{"fio version": "fio-3.39"}'})])
+    assert reader.unfit_sentence == f"step 28: fio of load l ended with 1: {said.decode()}"
+    assert read([*GREETING, ended, *sent({})]).unfit_sentence == "step 28: fio of load l ended with 1: "
+
+
 def test_a_stored_channel_of_the_first_version_is_read() -> None:
     assert read(["BLKLAB 1", *transcript()[1:]]).files == FILES
 

@@ -382,7 +382,7 @@ def test_a_log_gets_plain_lines_with_why_a_boot_went_wrong() -> None:
         "  boot 2/2  PASS  limited seed 2, 10 s  (2 of 2)",
     ]
     out = io.StringIO()
-    reason = "the guest could not be set up as asked: queue.scheduler: asked for bfq, read [none] " * 2
+    reason = "the guest did not do as asked: queue.scheduler: asked for bfq, read [none] " * 2
     with progress(Console(file=out, width=40)) as listen:
         listen(RunStarted("s", "6.1", 1, 1))
         listen(CellFinished(1, "bfq", 1, Status.ERROR, 3.0, reason.strip()))
