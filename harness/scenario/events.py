@@ -29,7 +29,7 @@ ACTIONS: Mapping[str, tuple[StackKind, ...]] = {
 }
 """What is done to a stack, by the kinds that have it: dmsetup, fsfreeze, mdadm with a member; without: a SCSI LUN."""
 _FORMS = {frozenset({"queue"}), frozenset({"disk", "write", "to"}), frozenset({"disk", "do"})}
-_ENDED_BY = {"suspend": "resume", "freeze": "thaw"}
+ENDED_BY = {"suspend": "resume", "freeze": "thaw", "delete": "rescan"}
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,18 @@ def _queue(row: Row | None) -> dict[str, str]:
 def check_events(load_row: Row, events: tuple[Event, ...], arms: Mapping[str, _Queues]) -> None:
     """Reports at each event the first problem of an arm: its topology lacks the disk, its queues have no elevator."""
     set_to = {event.queue.get("scheduler", "none") for event in events}
+    stacks = [stack for topology, _ in arms.values() for stack in topology.stacks.values()]
+    multipath = {stack.name for stack in stacks if stack.kind is StackKind.MULTIPATH}
     for row, event in zip(load_row.get("events", ()), events, strict=False):
         problems = (problem for arm, queues in arms.items() for problem in _problems(event, arm, queues, set_to))
         for problem in islice(problems, 1):
             row.add(*problem)
-        ends = [other.at for other in events if other.do == _ENDED_BY.get(event.do) and other.disk == event.disk]
-        if event.do in _ENDED_BY and max(ends, default=0) <= event.at:
-            row.add("do", f"events: nothing ends this {event.do}", f"write do: {_ENDED_BY[event.do]} behind it")
+        if event.do == "suspend" and event.disk in multipath and load_row.get("lost"):
+            # multipath_message of 6.12: EBUSY.
+            row.add("do", f"events: {event.disk} is told of a lost path, and not while it is suspended", "remove lost")
+        ends = [other.at for other in events if other.do == ENDED_BY.get(event.do) and other.disk == event.disk]
+        if event.do in ENDED_BY and max(ends, default=0) <= event.at:
+            row.add("do", f"events: nothing ends this {event.do}", f"write do: {ENDED_BY[event.do]} behind it")
 
 
 def _problems(event: Event, arm: str, queues: _Queues, set_to: set[str]) -> Iterator[tuple[str, str, str]]:
@@ -121,6 +126,12 @@ def _problems(event: Event, arm: str, queues: _Queues, set_to: set[str]) -> Iter
         yield "disk", f"events: in arm {arm} {event.disk} is no LUN of null_blk or scsi_debug", "write a file of sysfs"
     if event.do and (message := _misfit(event, topology, driver)):
         yield "do", f"events: in arm {arm} {message}", ""
+    if event.do == "delete" and lun and driver in {Driver.TCM_LOOP, Driver.TCMU}:
+        # tcm_loop_driver_probe of 6.12 sets max_lun to 0, so a scan adds no LUN beyond it.
+        first = next(other.name for other in topology.luns.values() if other.hba == lun.hba)
+        if event.disk != first:
+            message = f"events: in arm {arm} a rescan adds LUN 0 of {driver} alone, and that of {lun.hba} is {first}"
+            yield "do", message, f"write an HBA of its own for {event.disk}"
     if event.ios and lun and queue.get("iostats") == "0":
         yield "ios", f"events: arm {arm} does not count the I/Os of {event.disk}", "leave out iostats: 0"
     if event.cpu is not None and event.cpu >= topology.processors.cpus:

@@ -17,7 +17,8 @@ from lab.guest.steps.load import Meanwhile
 from lab.native.programs import Steady
 from lab.qemu.probe import Qemu
 from lab.session import Lab, guest_payload, guest_steps
-from tests.feature_pairs import Pair, features, pairs
+from tests.feature_pairs import Pair, pairs
+from tests.features import features
 from tests.unit.payload_samples import lay_out, lay_out_makers
 
 

@@ -14,7 +14,8 @@ from lab.base.errors import CannotJudge
 from lab.kernels.model import Kernel
 from lab.observers import counted, executed, profiled
 from lab.session import Lab, PreparedJob, prepare_job, run_job
-from tests.feature_pairs import Feature, Pair, rows
+from tests.feature_pairs import Pair, rows
+from tests.features import Feature
 
 pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(7200)]
 Way = Callable[[Lab, Kernel, Pair], PreparedJob]
