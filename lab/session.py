@@ -66,8 +66,8 @@ PhaseSeen = Callable[[str], None]
 class GuestLoad:
     """A named fio job file. ``time`` is its duration in nanoseconds of guest time, ``ramp`` included.
 
-    ``processes``: its jobs are processes instead of threads. ``lost`` are paths that fail meanwhile. ``prepare`` are
-    steps before its files are laid out and the page cache is emptied (filesystems), ``warm`` those after it, and
+    ``processes``: its ``jobs`` are processes instead of threads. ``lost`` are paths that fail meanwhile. ``prepare``
+    are steps before its files are laid out and the page cache is emptied (filesystems), ``warm`` those after it, and
     ``patience`` is the time that both take at most. ``trace`` are ftrace events of its figures, ``events`` timed steps.
     """
 
@@ -75,6 +75,7 @@ class GuestLoad:
     fio: str
     time: int
     ramp: int = 0
+    jobs: int = 1
     processes: bool = False
     lost: tuple[Loss, ...] = ()
     prepare: tuple[Step, ...] = ()
@@ -179,8 +180,8 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         run_load = RunLoad(load.name, load.fio, watch_of(topology, load), load.processes)
         events = (*job.trace, *load.trace)
         whole: list[Step] = [TraceOn(events), run_load, TraceOff(load.name)] if events else [run_load]
-        beside = load.lost or load.events
-        steps += recipe.meanwhile(topology, load.name, load.lost, load.events, whole) if beside else whole
+        timed = [*recipe.losses(topology, load.lost), *load.events]
+        steps += recipe.meanwhile(load.name, load.jobs, timed, whole) if timed else whole
     return (*steps, *job.after)
 
 

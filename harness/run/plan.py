@@ -54,6 +54,7 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
             job_file(load, arm.topology, seed),
             load.runtime + load.ramp,
             load.ramp,
+            load.jobs,
             of_processes(load),
             load.lost,
             tuple(_steps(load, load.prepare, arm.topology, seed)),

@@ -6,7 +6,6 @@ LVM volume is a dm-stripe table with the offset of a physical extent; the data p
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 
 from lab.guest.steps import Step
@@ -103,26 +102,26 @@ def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, 
     return tuple(settings)
 
 
-def meanwhile(
-    topology: Topology, load: str, lost: Sequence[Loss], events: Sequence[Timed], steps: Iterable[Step]
-) -> tuple[Step, ...]:
-    """The ``steps`` of ``load``; beside them each path fails all I/O and is given back, and ``events`` are carried out.
-
-    A SCSI device goes offline, a port of an NVMe target becomes inaccessible.
-    """
+def losses(topology: Topology, lost: Sequence[Loss]) -> Iterator[Timed]:
+    """Each path fails all I/O and is given back: a SCSI device goes offline, a port of an NVMe target inaccessible."""
     # One path may be lost when another one is back.
-    timed = [Timed(loss.end, step) for loss in lost for step in _give_back(topology, loss.path)]
-    timed += [event for event in events if not isinstance(event.step, Module)]
-    timed += [Timed(loss.start, step) for loss in lost for step in _lose(topology, loss.path)]
-    modules = [event.step for event in events if isinstance(event.step, Module)]
-    timed.sort(key=lambda event: event.at)
+    yield from (Timed(loss.end, step) for loss in lost for step in _give_back(topology, loss.path))
+    yield from (Timed(loss.start, step) for loss in lost for step in _lose(topology, loss.path))
+
+
+def meanwhile(load: str, jobs: int, events: Iterable[Timed], steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The ``steps`` of ``load``; beside them, from the time at which its ``jobs`` begin, ``events`` are carried out."""
+    every = sorted(events, key=lambda event: event.at)
+    modules = [event.step for event in every if isinstance(event.step, Module)]
+    timed = [event for event in every if not isinstance(event.step, Module)]
     beside, confirmed = [], []
     for cpu in dict.fromkeys(event.cpu for event in timed):
-        own = Meanwhile(load, tuple((event.at, event.step) for event in timed if event.cpu == cpu), cpu)
+        own = [(event.at, event.step) for event in timed if event.cpu == cpu]
         # A guest may be late. What a step records must not change while results are sent: the last one is waited for.
-        done = f"/lab/{own.name}.done"
-        beside.append(replace(own, timed=(*own.timed, (own.timed[-1][0], LinkStep(_ALWAYS, done)))))
-        confirmed.append(Confirm(f"events of {own.name}", done, _SAYS))
+        name = load if cpu is None else f"{load}.{cpu}"
+        done = f"/lab/{name}.done"
+        beside.append(Meanwhile(name, jobs, (*own, (own[-1][0], LinkStep(_ALWAYS, done))), cpu))
+        confirmed.append(Confirm(f"events of {name}", done, _SAYS))
     return (*modules, *beside, *steps, *confirmed)
 
 

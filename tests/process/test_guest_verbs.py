@@ -196,12 +196,25 @@ def path(desk: Desk) -> tuple[NameBlock, Path]:
     return NameBlock("p0", str(folder)), state
 
 
+FIO = """\
+EPOCHREALTIME=5.250000
+busybox() {
+	case $1 in
+	pidof) echo "$$ $$ $$" ;;
+	*) echo "busybox $*" | sed "s/[0-9]*$/PID/" >>"$DESK/did" ;;
+	esac
+}
+"""
+"""Three tasks of fio, of which one is a job's."""
+
+
 def test_steps_are_carried_out_meanwhile_and_read_back(desk: Desk) -> None:
     lossy = pausing(desk, 'grep -q fail_path "$DESK/did"')
+    lossy = replace(lossy, stubs=lossy.stubs + FIO)
     (desk.folder / "did").touch()
     named, state = path(lossy)
     steps = (PathMark("p0", "lost"), PathState("path[p0]", str(state), "offline"), Message("two", "fail_path /lab/p0"))
-    lossy.run([named, Meanwhile("solo", tuple((1, step) for step in steps)), Pause(10**9)])
+    lossy.run([named, Meanwhile("solo", 1, tuple((1000, step) for step in steps)), Pause(10**9)])
     assert state.read_text() == "offline\n"
     assert (lossy.folder / "dev" / "kmsg").read_text() == "blklab: path sda is lost\n"
     assert f"path[p0]\t{state}\toffline" in (lossy.folder / "out" / "readback").read_text()
@@ -209,29 +222,41 @@ def test_steps_are_carried_out_meanwhile_and_read_back(desk: Desk) -> None:
 
 
 def test_steps_of_a_cpu_are_carried_out_on_it(desk: Desk) -> None:
-    bound = replace(desk, stubs='busybox() { echo "busybox $*" | sed "s/[0-9]*$/PID/" >>"$DESK/did"; }\n')
+    bound = replace(desk, stubs=FIO)
     constant, done = (str(desk.folder / name) for name in ("constant", "done"))
     Path(constant).write_text("Linux\n")
-    bound.run([Meanwhile("solo", ((0, LinkStep(constant, done)),), 1), Confirm("done", done, "Linux")])
+    bound.run([Meanwhile("solo", 1, ((0, LinkStep(constant, done)),), 1), Confirm("done", done, "Linux")])
     assert (desk.folder / "did").read_text() == "busybox taskset -pc 1 PID\n"
 
 
 def test_what_is_late_is_waited_for(desk: Desk) -> None:
     """What is carried out meanwhile is read back, and results are sent next."""
     until = 'until [ -L "$DESK/after" ]; do command sleep 0.05; done'
-    late = replace(desk, stubs=f'sleep() {{ [ "${{1%%.*}}" = 0 ] || {until}; command sleep 0.01; }}\n')
+    sleep = f'sleep() {{ [ "${{1%%.*}}" = 0 ] || {until}; command sleep 0.01; }}\n'
+    late = replace(desk, stubs=FIO + sleep)
     named, state = path(late)
     (late.folder / "constant").write_text("Linux\n")
     done, after = (str(late.folder / name) for name in ("done", "after"))
     timed = (PathState("path[p0]", str(state), "offline"), LinkStep(str(late.folder / "constant"), done))
-    steps = [named, Meanwhile("solo", tuple((10**9, step) for step in timed)), LinkStep(done, after)]
+    steps = [named, Meanwhile("solo", 1, tuple((2 * 10**9, step) for step in timed)), LinkStep(done, after)]
     reader = late.run([*steps, Confirm("done", done, "Linux")])
     assert reader.bye and f"path[p0]\t{state}\toffline".encode() in reader.files["readback"]
 
 
+def test_an_event_waits_for_its_time_since_fio_let_the_jobs_begin(desk: Desk) -> None:
+    waits = replace(desk, stubs=FIO + 'sleep() { echo "$1" >>"$DESK/did"; }\n')
+    (desk.folder / "constant").write_text("Linux\n")
+    first, last = (LinkStep(str(desk.folder / "constant"), str(desk.folder / name)) for name in ("first", "last"))
+    waits.run([Meanwhile("solo", 1, ((0, first), (1_500_007_000, last))), Confirm("last", last.path, "Linux")])
+    # Besides those of path/meanwhile, and of the main script, which waits for a file.
+    look, fio, left = (wait for wait in (desk.folder / "did").read_text().split() if wait not in ("0", "0.01"))
+    assert (look, fio) == ("0.001", "0.106") and 1 < float(left) <= 1.500007
+
+
 def test_a_path_that_does_not_go_is_told(desk: Desk) -> None:
     lossy = pausing(desk, "false")
+    lossy = replace(lossy, stubs=lossy.stubs + FIO)
     named, state = path(lossy)
     state.unlink()
-    steps = [named, Meanwhile("solo", ((1, PathState("path[p0]", str(state), "offline")),)), Pause(10**9)]
+    steps = [named, Meanwhile("solo", 1, ((1000, PathState("path[p0]", str(state), "offline")),)), Pause(10**9)]
     assert lossy.run(steps).unfit == ("absent", "path[p0]", str(state))

@@ -12,7 +12,7 @@ from lab.base.errors import InputErrors
 from lab.guest.console import warnings
 from lab.guest.steps.device import LinkStep, Module
 from lab.guest.steps.load import Meanwhile, RunLoad
-from lab.guest.steps.setting import Confirm
+from lab.guest.steps.setting import Confirm, Try
 from lab.session import guest_steps
 
 TEXT = """\
@@ -45,14 +45,14 @@ def test_events_are_steps_at_their_times(tmp_path: Path) -> None:
     arm = scenario.arms["a"]
     steps = guest_steps(arm.topology, guest_job(scenario, arm, 1))
     (meanwhile,) = (step for step in steps if isinstance(step, Meanwhile))
-    assert meanwhile.files()["one.meanwhile"].splitlines() == [
-        "0.010000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
-        "0.010000\ttry\tqueue/wbt_lat_usec[d0]\t/lab/d0.sys/queue/wbt_lat_usec\t0",
-        "0.010000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tnone",
-        "0.000000\ttune\tqueue.nr_requests[d0]\t/lab/d0.sys/queue/nr_requests\t32",
-        "0.020000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
-        "0.040000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
-        "0.000000\tlink\t/proc/sys/kernel/ostype\t/lab/one.done",
+    assert meanwhile.files()["one.timed"].splitlines() == [
+        "10000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
+        "20000\ttry\tqueue/wbt_lat_usec[d0]\t/lab/d0.sys/queue/wbt_lat_usec\t0",
+        "30000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tnone",
+        "30000\ttune\tqueue.nr_requests[d0]\t/lab/d0.sys/queue/nr_requests\t32",
+        "50000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
+        "90000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
+        "90000\tlink\t/proc/sys/kernel/ostype\t/lab/one.done",
     ]
     assert steps.index(Module("kyber-iosched")) < steps.index(meanwhile)
 
@@ -68,9 +68,9 @@ def test_events_of_a_cpu_are_beside_those_of_another(tmp_path: Path) -> None:
     steps = guest_steps(arm.topology, guest_job(scenario, arm, 1))
     beside = {step.fields()[1:]: step for step in steps if isinstance(step, Meanwhile)}
     assert set(beside) == {("one.1.meanwhile", "1"), ("one.0.meanwhile", "0"), ("one.meanwhile",)}
-    assert beside["one.1.meanwhile", "1"].files()["one.1.meanwhile"].splitlines() == [
-        "0.010000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
-        "0.000000\tlink\t/proc/sys/kernel/ostype\t/lab/one.1.done",
+    assert beside["one.1.meanwhile", "1"].files()["one.1.timed"].splitlines() == [
+        "10000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
+        "10000\tlink\t/proc/sys/kernel/ostype\t/lab/one.1.done",
     ]
     done = [step.path for step in steps if isinstance(step, Confirm) and step.knob.startswith("events of")]
     assert done == ["/lab/one.1.done", "/lab/one.0.done", "/lab/one.done"]
@@ -89,15 +89,14 @@ def test_an_attribute_of_null_blk_is_in_configfs(tmp_path: Path) -> None:
     scenario = read_scenario(str(path))
     steps = guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
     (beside,) = (step for step in steps if isinstance(step, Meanwhile))
-    files = [getattr(step, "path", "") for _, step in beside.timed]
-    assert files[1] == "/sys/kernel/config/nullb/nullb0/submit_queues"
+    files = [step.path for _, step in beside.timed if isinstance(step, Try)]
+    assert files[0] == "/sys/kernel/config/nullb/nullb0/submit_queues"
     path.write_text(path.read_text().replace("driver: null_blk, can_queue: 64", "driver: scsi_debug, can_queue: 64"))
     scenario = read_scenario(str(path))
     steps = guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
     (beside,) = (step for step in steps if isinstance(step, Meanwhile))
-    assert [getattr(step, "path", "") for _, step in beside.timed][
-        1
-    ] == "/sys/bus/pseudo/drivers/scsi_debug/submit_queues"
+    files = [step.path for _, step in beside.timed if isinstance(step, Try)]
+    assert files[0] == "/sys/bus/pseudo/drivers/scsi_debug/submit_queues"
     path.write_text(path.read_text().replace("driver: scsi_debug", "driver: tcm_loop"))
     with pytest.raises(InputErrors, match="in arm a d0 is no LUN of null_blk or scsi_debug"):
         read_scenario(str(path))
@@ -196,11 +195,11 @@ def test_what_is_done_to_devices(tmp_path: Path) -> None:
     ]
     steps = guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
     (beside,) = (step for step in steps if isinstance(step, Meanwhile))
-    assert beside.files()["one.meanwhile"].splitlines()[:4] == [
-        "0.010000\tact/completions\tpa\t5",
-        "0.000000\tact/do\tsuspend[pa]\tsuspend\tpa",
-        "0.010000\tact/do\tresume[pa]\tresume\tpa",
-        "0.010000\tact/do\tfail[md0/d1]\tfail\tmd0/d1",
+    assert beside.files()["one.timed"].splitlines()[:4] == [
+        "10000\tact/completions\tpa\t5",
+        "10000\tact/do\tsuspend[pa]\tsuspend\tpa",
+        "20000\tact/do\tresume[pa]\tresume\tpa",
+        "30000\tact/do\tfail[md0/d1]\tfail\tmd0/d1",
     ]
     assert "/verbs/act.sh" in beside.files()
 
@@ -215,6 +214,8 @@ def test_what_is_done_to_devices(tmp_path: Path) -> None:
         ("at: 1ms, disk: md0, do: fail, member: d2", "fail needs a member of md0: d0, d1"),
         ("at: 1ms, disk: s0, do: delete, member: d2", "delete takes no member"),
         ("at: 1ms, disk: pa, do: suspend", "nothing ends this suspend"),
+        ("at: 1ms, disk: d0, do: delete", "nothing ends this delete"),
+        ("at: 1ms, disk: s0, do: delete", "a rescan adds LUN 0 of tcmu alone, and that of loop is d0"),
         ("at: 1ms, disk: pa, do: suspend, to: x", "expected queue, or disk with write and to or do"),
         ("at: 1ms, ios: 3, queue: {scheduler: none}", "the I/Os of which disk"),
     ],

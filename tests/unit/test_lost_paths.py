@@ -62,19 +62,28 @@ def test_a_load_says_when_its_paths_fail(tmp_path: Path) -> None:
 def test_a_path_goes_offline_and_the_table_takes_it_back(tmp_path: Path) -> None:
     (step,) = meanwhile(load(TEXT, tmp_path))
     assert step.fields() == ("path/meanwhile", "lopsided.meanwhile")
-    assert step.files()["lopsided.meanwhile"].splitlines() == [
-        "1.000000\tpath/mark\tp0\tlost",
-        "0.000000\tpath/state\tpath[p0]\t/lab/p0.sys/device/state\toffline",
-        "1.000000\tpath/state\tpath[p0]\t/lab/p0.sys/device/state\trunning",
-        "0.000000\tpath/mark\tp0\tback",
-        "0.000000\tdm/message\ttwo\treinstate_path /lab/p0",
-        "0.000000\tpath/mark\tp1\tlost",
-        "0.000000\tpath/state\tpath[p1]\t/lab/p1.sys/device/state\toffline",
-        "0.500000\tpath/state\tpath[p1]\t/lab/p1.sys/device/state\trunning",
-        "0.000000\tpath/mark\tp1\tback",
-        "0.000000\tdm/message\ttwo\treinstate_path /lab/p1",
-        "0.000000\tlink\t/proc/sys/kernel/ostype\t/lab/lopsided.done",
+    assert step.files()["lopsided.timed"].splitlines() == [
+        "1000000\tpath/mark\tp0\tlost",
+        "1000000\tpath/state\tpath[p0]\t/lab/p0.sys/device/state\toffline",
+        "2000000\tpath/state\tpath[p0]\t/lab/p0.sys/device/state\trunning",
+        "2000000\tpath/mark\tp0\tback",
+        "2000000\tdm/message\ttwo\treinstate_path /lab/p0",
+        "2000000\tpath/mark\tp1\tlost",
+        "2000000\tpath/state\tpath[p1]\t/lab/p1.sys/device/state\toffline",
+        "2500000\tpath/state\tpath[p1]\t/lab/p1.sys/device/state\trunning",
+        "2500000\tpath/mark\tp1\tback",
+        "2500000\tdm/message\ttwo\treinstate_path /lab/p1",
+        "2500000\tlink\t/proc/sys/kernel/ostype\t/lab/lopsided.done",
     ]
+
+
+def test_a_suspended_device_takes_no_message_about_a_lost_path(tmp_path: Path) -> None:
+    events = "    events:\n" + "".join(
+        f"      - {{at: {at}, disk: two, do: {do}}}\n" for at, do in (("1500ms", "suspend"), ("1600ms", "resume"))
+    )
+    load(TEXT.replace(LOST, events), tmp_path)
+    says = "events: two is told of a lost path, and not while it is suspended (remove lost)"
+    assert says in mistakes(TEXT.replace(LOST, LOST + events), tmp_path)
 
 
 def test_a_port_of_an_nvme_target_becomes_inaccessible(tmp_path: Path) -> None:
@@ -82,9 +91,7 @@ def test_a_port_of_an_nvme_target_becomes_inaccessible(tmp_path: Path) -> None:
     text = TEXT.replace(TWO, nvme).replace("path: p0", "path: a").replace("path: p1", "path: b")
     text = text.replace("  limited: {hba.cmd_per_lun: 16}", "  limited: {stack.two.iopolicy: numa}")
     (step,) = meanwhile(load(text, tmp_path))
-    states = [
-        line.split("\t")[3:] for line in step.files()["lopsided.meanwhile"].splitlines() if "\tpath/state\t" in line
-    ]
+    states = [line.split("\t")[3:] for line in step.files()["lopsided.timed"].splitlines() if "\tpath/state\t" in line]
     folder = "/sys/kernel/config/nvmet/ports/{}/ana_groups/1/ana_state"
     assert states == [
         [folder.format(1), "inaccessible"],

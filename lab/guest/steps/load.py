@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Steps that rest, run fio, sample and trace, and what happens to paths meanwhile."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.base.record import TRACE_FILE
@@ -133,15 +133,23 @@ class Timed:
     cpu: int | None = None
 
 
-_ON_CPU = "queue/meanwhile"
+_ON_CPU, _TIMED = "queue/meanwhile", "act/timed"
+
+
+_FIO_ITSELF = 2
+"""Threads of fio besides those of its jobs: its main one, and a helper."""
 
 
 @dataclass(frozen=True)
 class Meanwhile(Step):
-    """Carry out steps beside the next load, on ``cpu`` if named, each at its time in nanoseconds from now."""
+    """Carry out steps beside the next load, on ``cpu`` if named.
+
+    Each has its time in nanoseconds from the moment at which fio lets the load's ``jobs`` begin.
+    """
 
     verb = "path/meanwhile"
-    load: str
+    name: str
+    jobs: int
     timed: tuple[tuple[int, Step], ...]
     cpu: int | None = None
 
@@ -149,25 +157,16 @@ class Meanwhile(Step):
         return (self.verb, self.file) if self.cpu is None else (_ON_CPU, self.file, str(self.cpu))
 
     @property
-    def name(self) -> str:
-        return self.load if self.cpu is None else f"{self.load}.{self.cpu}"
-
-    @property
     def file(self) -> str:
         return f"{self.name}.meanwhile"
 
     def files(self) -> Mapping[str, str]:
-        file = {self.file: listed(line_of(seconds, *step.fields()) for seconds, step in self._waits())}
+        timed = f"{self.name}.timed"
+        files = {self.file: listed([line_of("0", _TIMED, timed, str(self.jobs + _FIO_ITSELF))])}
+        files[timed] = listed(line_of(str(time // 1000), *step.fields()) for time, step in self.timed)
         for _, step in self.timed:
-            file |= step.files()
-        return {**file, **sent_verbs(self.fields()[0])}
-
-    def _waits(self) -> Iterator[tuple[str, Step]]:
-        """Each step with the seconds between the one before and itself."""
-        before = 0
-        for time, step in self.timed:
-            yield f"{(time - before) / 1e9:.6f}", step
-            before = time
+            files |= step.files()
+        return {**files, **sent_verbs(_TIMED), **sent_verbs(self.fields()[0])}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,48 @@
 # shellcheck shell=sh
 # What is done to devices while a load runs. These verbs come with the jobs that need them.
 
+# FILE TASKS: steps, each behind the microseconds since fio, which has TASKS then, let its jobs begin.
+act_timed() {
+	act_begin "$2"
+	act_now
+	began=$now
+	while IFS=$TAB read -r time verb one two three; do
+		act_until "$time"
+		carry_out "$verb" "$one" "$two" "$three"
+	done <"/job/$1"
+}
+
+# fio lets its jobs begin 100 ms after the last one is ready (run_threads of fio 3.39's backend.c), 2 to 6 ms after it
+# was made.
+act_begin() {
+	tasks=0
+	until [ "$tasks" -ge "$1" ]; do
+		sleep 0.001
+		tasks=0
+		for fio in $(busybox pidof fio); do
+			for task in /proc/"$fio"/task/*; do
+				[ ! -e "$task" ] || tasks=$((tasks + 1))
+			done
+		done
+	done
+	sleep 0.106
+}
+
+# In microseconds.
+act_now() {
+	# shellcheck disable=SC3028 # busybox has it
+	now=$EPOCHREALTIME
+	now=${now%.*}${now#*.}
+}
+
+act_until() {
+	act_now
+	left=$((began + $1 - now))
+	[ "$left" -gt 0 ] || return 0
+	part=$((1000000 + left % 1000000))
+	sleep "$((left / 1000000)).${part#1}"
+}
+
 # KNOB ACTION NAME[/MEMBER]: records the exit status, as the kernel may refuse it.
 act_do() {
 	name=/lab/${3%%/*} member=$(readlink -f "/lab/${3#*/}") status=0
