@@ -17,9 +17,9 @@ SOURCE_SUFFIXES = {".py", ".sh", ".yaml", ".toml", ".config", ".c", ".in"}
 SOURCE_NAMES = {"Makefile", "init", ".gitignore"}
 MODULE_LINES = 450
 FUNCTION_LINES = 60
-PRODUCT_LINES, PRODUCT_MODULES = 45_977, 231
+PRODUCT_LINES, PRODUCT_MODULES = 45_026, 211
 """Of lab and harness together."""
-TOOL_LINES = 3_410
+TOOL_LINES = 3_362
 
 # Written in pieces, so that this file does not hold what it looks for.
 FOREIGN = re.compile(
