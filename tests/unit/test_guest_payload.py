@@ -64,7 +64,7 @@ def test_every_program_that_the_guest_calls_is_there(root: Path) -> None:
         "printf",
         "read",
     }
-    own |= {"return", "set", "shift", "test", "then", "trap", "wait", "while"}
+    own |= {"return", "set", "shift", "test", "then", "trap", "until", "wait", "while"}
     entries = payload.assemble(root, {}).entries
     scripts = ("init", "runner.sh", *(f"verbs/{path.name}" for path in (GUEST / "verbs").iterdir()))
     texts = {script: (GUEST / script).read_text() for script in scripts}
