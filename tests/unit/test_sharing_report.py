@@ -248,7 +248,7 @@ def test_the_fields_of_each_run_come_from_its_own_kernel(
 
     for name, value in {
         "commands.explain.lab_of_host": lambda: SimpleNamespace(cache=None),
-        "commands.explain._sides": lambda first, further, *_, **__: ([first, *further], []),
+        "commands.explain._OneOrTwoRuns.sides": lambda self, **_: ([self.run, *self.further], []),
         "commands.explain._first_cell": lambda run, seed: run,
         "commands.explain.window_of_cell": lambda lab, run, *_: window(),
         "commands.explain.kernel_again": lambda run: run,
