@@ -94,8 +94,9 @@ def test_examples_of_fio_keep_their_files_stages_and_notes(tmp_path: Path) -> No
     assert "together" not in draft(EXAMPLES / "ssd-test.fio", tmp_path).loads
     assert [one.stage for one in draft_jobs(read_jobs(EXAMPLES / "waitfor.fio"))] == [0, 1, 2, 3]
     draft(EXAMPLES / "numa.fio", tmp_path)
-    text = (tmp_path / "numa.yaml").read_text()
-    assert "numa.fio:14: numa_cpu_nodes has no effect: the guest has one CPU" in " ".join(text.split())
+    # Where a line of the comment ends depends on the path of the checkout.
+    text = " ".join(line.lstrip("# ") for line in (tmp_path / "numa.yaml").read_text().splitlines())
+    assert "numa.fio:14: numa_cpu_nodes has no effect: the guest has one CPU" in text
 
 
 # fio's rules
