@@ -66,9 +66,10 @@ PhaseSeen = Callable[[str], None]
 class GuestLoad:
     """A named fio job file. ``time`` is its duration in nanoseconds of guest time, ``ramp`` included.
 
-    ``processes``: its ``jobs`` are processes instead of threads. ``lost`` are paths that fail meanwhile. ``prepare``
-    are steps before its files are laid out and the page cache is emptied (filesystems), ``warm`` those after it, and
-    ``patience`` is the time that both take at most. ``trace`` are ftrace events of its figures, ``events`` timed steps.
+    ``processes``: its jobs, of which ``jobs`` begin at once, are processes instead of threads. ``lost`` are paths that
+    fail meanwhile. ``prepare`` are steps before its files are laid out and the page cache is emptied (filesystems),
+    ``warm`` those after it, and ``patience`` is the time that both take at most. ``trace`` are ftrace events of its
+    figures, ``events`` timed steps.
     """
 
     name: str

@@ -54,7 +54,7 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
             job_file(load, arm.topology, seed),
             load.runtime + load.ramp,
             load.ramp,
-            load.jobs,
+            _first_jobs(load),
             of_processes(load),
             load.lost,
             tuple(_steps(load, load.prepare, arm.topology, seed)),
@@ -69,6 +69,12 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
     inject = scenario.selftest.inject if scenario.selftest else ""
     groups = tuple(group for load in _in_order(scenario, seed) for group in cgroups(load, arm.topology))
     return Job(arm.queue, loads, scenario.pause, start_phase(scenario.name, seed), labels, inject, cgroups=groups)
+
+
+def _first_jobs(load: Load) -> int:
+    """The jobs that fio makes at once: one that starts late is made when its time has come."""
+    first = min(min(role.delays) for role in load.roles.values())
+    return sum(role.delays.count(first) * role.numjobs for role in load.roles.values())
 
 
 def _events(load: Load, topology: Topology) -> Iterator[Timed]:

@@ -76,7 +76,7 @@ def _group_options(place: int, role: Role, ramp: int) -> Iterator[tuple[str, str
     if role.numjobs == 1 < len(role.disks):
         yield from (("new_group", "1"),) if not place else ()
         yield "group_reporting", "1"
-    if late := role.startdelay + place * role.stagger:
+    if late := role.delays[place]:
         # A shorter ramp, so the windows of all disks start together.
         yield "startdelay", f"{late // 1000}us"
         yield "ramp_time", f"{(ramp - late) // 1000}us"

@@ -82,7 +82,7 @@ def _steps(load_row: Row, key: str) -> Iterator[Role]:
 
 def _check_stagger(row: Row, roles: Iterable[Role], ramp: int) -> None:
     for role in roles:
-        last = role.startdelay + role.stagger * (len(role.disks) - 1)
+        last = role.delays[-1]
         if last > ramp:
             key = "stagger" if role.stagger else "startdelay"
             message = f"{key}: the last disk of {role.name} starts {show_time(last)} late, after the ramp"

@@ -80,6 +80,11 @@ class Role:
         return len(self.disks) * self.numjobs
 
     @property
+    def delays(self) -> tuple[int, ...]:
+        """How late its jobs on each disk start, in ns."""
+        return tuple(self.startdelay + place * self.stagger for place in range(len(self.disks)))
+
+    @property
     def depth(self) -> int:
         """Requests that its jobs have in flight on each disk."""
         return self.numjobs * self.iodepth

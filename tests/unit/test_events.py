@@ -76,6 +76,20 @@ def test_events_of_a_cpu_are_beside_those_of_another(tmp_path: Path) -> None:
     assert done == ["/lab/one.1.done", "/lab/one.0.done", "/lab/one.done"]
 
 
+@pytest.mark.parametrize(("late", "jobs"), [("", 3), (", startdelay: 5ms", 1), (", numjobs: 2", 5)])
+def test_times_count_from_the_jobs_that_begin_first(late: str, jobs: int, tmp_path: Path) -> None:
+    """fio makes a late job when its time has come, so waiting for it would make all events late."""
+    path = tmp_path / "events.yaml"
+    later = f"    later: {{disk: [d0, d1], rw: randread, bs: 4k, iodepth: 1{late}}}\n"
+    text = TEXT.replace("disks: {d0:", "disks: {d1: {size: 128M, service: 10us}, d0:")
+    text = text.replace("luns: {", "luns: {d1: {hba: nullb, disks: [d1]}, ").replace("ramp: 0s", "ramp: 10ms")
+    path.write_text(text.replace("    events:\n", f"{later}    events:\n"))
+    scenario = read_scenario(str(path))
+    steps = guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
+    (beside,) = (step for step in steps if isinstance(step, Meanwhile))
+    assert beside.jobs == jobs
+
+
 def test_the_elevator_of_an_attribute_is_loaded(tmp_path: Path) -> None:
     path = tmp_path / "events.yaml"
     path.write_text(TEXT.replace('write: queue/wbt_lat_usec, to: "0"', "write: queue/scheduler, to: bfq"))
