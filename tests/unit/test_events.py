@@ -14,6 +14,8 @@ from lab.guest.steps.device import LinkStep, Module
 from lab.guest.steps.load import Meanwhile, RunLoad
 from lab.guest.steps.setting import Confirm, Try
 from lab.session import guest_steps
+from lab.topology.emulated import CONTROLLERS
+from lab.topology.model import Driver
 
 TEXT = """\
 scenario: events
@@ -223,7 +225,7 @@ def test_what_is_done_to_devices(tmp_path: Path) -> None:
     [
         ("at: 1ms, disk: d0, do: suspend", "in arm a d0 is not a stack of kind linear or stripe or"),
         ("at: 1ms, disk: pa, do: freeze", "in arm a pa is not a stack of kind filesystem, which freeze needs"),
-        ("at: 1ms, disk: pa, do: delete", "in arm a pa is not a SCSI LUN, which delete needs"),
+        ("at: 1ms, disk: pa, do: delete", "in arm a pa is not a SCSI LUN made in the guest, which delete needs"),
         ("at: 1ms, disk: md0, do: fail", "fail needs a member of md0: d0, d1"),
         ("at: 1ms, disk: md0, do: fail, member: d2", "fail needs a member of md0: d0, d1"),
         ("at: 1ms, disk: s0, do: delete, member: d2", "delete takes no member"),
@@ -237,6 +239,19 @@ def test_what_is_done_to_devices(tmp_path: Path) -> None:
 def test_what_cannot_be_done_is_told(tmp_path: Path, event: str, message: str) -> None:
     with pytest.raises(InputErrors, match=message):
         read_scenario(acting(tmp_path / "events.yaml", event))
+
+
+@pytest.mark.parametrize("driver", ["virtio-scsi", "mptsas1068", "megasas"])
+def test_a_lun_of_a_controller_of_qemu_is_not_deleted(driver: str, tmp_path: Path) -> None:
+    path = tmp_path / "events.yaml"
+    text = TEXT[: TEXT.index("      - {at: 10ms")] + "      - {at: 1s, disk: d0, do: delete}\n"
+    text = text.replace(
+        "driver: null_blk, can_queue: 64", f"driver: {driver}, can_queue: {CONTROLLERS[Driver(driver)].most}"
+    )
+    text = text.replace("\nqueue:", "\nclock: wall\nboots: 6\nwindows: 1\nqueue:")
+    path.write_text(text.replace("{ramp: 0s, runtime: 100ms}", "{ramp: 1s, runtime: 1s}"))
+    with pytest.raises(InputErrors, match="d0 is not a SCSI LUN made in the guest, which delete needs"):
+        read_scenario(str(path))
 
 
 def test_a_lun_that_was_deleted_is_powered_on_once() -> None:
