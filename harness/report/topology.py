@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A topology as boxes, in which equal parts share a box, and as text: tree, bounds, kernel timers, origins."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import groupby
@@ -15,12 +16,13 @@ from harness.report.format import listed, plural
 from harness.scenario.model import Load, Role
 from lab.base.errors import Misuse
 from lab.base.units import show_rate, show_size, show_time
-from lab.topology.graph import BOX, DISK, HBA, LINK, Access, Route, RouteStep, parts, routes
-from lab.topology.model import Disk, Hba, Stack, StackKind, Topology
+from lab.topology.graph import Access, parts
+from lab.topology.model import Disk, Hba, Lun, Stack, StackKind, Topology
 from lab.topology.parameters import crossings
 from lab.topology.ranges import in_ranges, ranged
 
 _DIGITS = 4
+_HBA, _LINK, _BOX, _DISK = "hba", "link", "box", "disk"
 _STREAM, _RANDOM = 1 << 20, 4 << 10
 _DEEP = 1024
 _BINDS = 0.999
@@ -89,10 +91,45 @@ def branches(topology: Topology, uses: Mapping[str, LoadUse] | None = None) -> t
     scaled = Scaled(topology.scale)
     return _branches(
         [
-            [_add_meters(_box(topology, step, scaled), topology, uses or {}) for step in _one_disk_step(route)]
-            for route in routes(topology)
+            [_add_meters(_box(topology, kind, names, scaled), topology, uses or {}) for kind, names in way]
+            for way in _ways(topology)
         ]
     )
+
+
+def _ways(topology: Topology) -> Iterator[list[tuple[str, tuple[str, ...]]]]:
+    """The kinds of parts from a host to its disks, each with the names of equal parts; every LUN is on one way."""
+    users = Counter(
+        link for lun in topology.luns.values() for disk in lun.disks for link in topology.path(lun.name, disk)
+    )
+    alike: dict[Hashable, list[Lun]] = {}
+    for lun in topology.luns.values():
+        alike.setdefault(tuple(_key(topology, lun, users)), []).append(lun)
+    for luns in alike.values():
+        steps = zip(*(_to_disks(topology, lun) for lun in luns), strict=True)
+        disks = (dict.fromkeys(names) for names in zip(*(lun.disks for lun in luns), strict=True))
+        before = [(step[0][0], tuple(dict.fromkeys(name for _, name in step))) for step in steps]
+        yield [*before, (_DISK, tuple(name for names in disks for name in names))]
+
+
+def _key(topology: Topology, lun: Lun, users: Counter[str]) -> Iterator[Hashable]:
+    """What is equal of LUNs on one way."""
+    # Of disks with several paths the first paths are one way, the second paths another.
+    paths = [other.name for other in topology.luns.values() if lun.disks[0] in other.disks]
+    yield len(paths), paths.index(lun.name)
+    for kind, name in _to_disks(topology, lun):
+        yield replace(topology.links[name], name="") if kind == _LINK and users[name] == 1 else (kind, name)
+    yield from (replace(topology.disks[name], name="", links=()) for name in lun.disks)
+
+
+def _to_disks(topology: Topology, lun: Lun) -> Iterator[tuple[str, str]]:
+    """The parts from the host to the disks; links and enclosures are those of the LUN's first disk."""
+    first = lun.disks[0]
+    of_disk = topology.disks[first].links
+    yield _HBA, lun.hba
+    yield from ((_LINK, name) for name in topology.path(lun.name, first) if name not in of_disk)
+    yield from ((_BOX, box.name) for box in topology.enclosures.values() if first in box.disks)
+    yield from ((_LINK, name) for name in of_disk)
 
 
 def _branches(ways: Sequence[Sequence[Box]]) -> tuple[BoxTree, ...]:
@@ -115,37 +152,30 @@ def _add_meters(box: Box, topology: Topology, uses: Mapping[str, LoadUse]) -> Bo
 
 
 def _share(kind: str, name: str, topology: Topology, use: LoadUse) -> float | None:
-    if kind == LINK:
+    if kind == _LINK:
         return use.links.get(name)
-    if kind == DISK:
+    if kind == _DISK:
         return use.disks[name].busy if name in use.disks else None
-    if kind == HBA:
+    if kind == _HBA:
         return use.hosts[name].mean / topology.hbas[name].can_queue if name in use.hosts else None
     return None
 
 
-def _one_disk_step(route: Route) -> Iterator[RouteStep]:
-    """The steps of a route; the disks of a LUN that shows several are one."""
-    shown = [name for step in route.steps if step.kind == DISK for name in step.names]
-    yield from (step for step in route.steps if step.kind != DISK)
-    yield RouteStep(DISK, tuple(shown))
-
-
-def _box(topology: Topology, step: RouteStep, scaled: Scaled) -> Box:
-    name = step.names[0]
+def _box(topology: Topology, kind: str, names: tuple[str, ...], scaled: Scaled) -> Box:
+    name = names[0]
     lines: Iterable[str]
-    if step.kind == HBA:
+    if kind == _HBA:
         lines = _hba_lines(topology.hbas[name])
-    elif step.kind == LINK:
+    elif kind == _LINK:
         link = topology.links[name]
         lines = (link.what, scaled.rate(link.rate), f"{scaled.time(link.cost)} a request" if link.cost else "")
-    elif step.kind == BOX:
+    elif kind == _BOX:
         lines = (topology.enclosures[name].model,)
     else:
-        by_disk = {each: tuple(_disk_lines(topology.disks[each], scaled)) for each in step.names}
+        by_disk = {each: tuple(_disk_lines(topology.disks[each], scaled)) for each in names}
         alike = len(set(by_disk.values())) == 1
         lines = by_disk[name] if alike else (f"{each}: {', '.join(lines)}" for each, lines in by_disk.items())
-    return Box(step.kind, step.names, tuple(filter(None, lines)))
+    return Box(kind, names, tuple(filter(None, lines)))
 
 
 def _hba_lines(hba: Hba) -> Iterator[str]:
