@@ -19,7 +19,7 @@ from harness.commands.boots import kernel_again, lab_of_host, watched
 from harness.commands.options import JOBS, RESULTS, RUN, SEEDS, number, tell
 from harness.commands.parser import Command, flag, operand, option
 from harness.judge.cells import CellResult
-from harness.limits.bottleneck import Alteration, Bottleneck, Proof, ProofRow, changes
+from harness.limits.bottleneck import Alteration, Bottleneck, Proof, changes
 from harness.limits.queues import ElementKind
 from harness.profile.cells import ProfiledCell, chosen_cell, parse_cell, profiles_of_runs, recorded_profile
 from harness.profile.formats import Side, executed_code, lines_text, listed_functions, write_profiles
@@ -165,18 +165,17 @@ def prove(bench: Bench, kernel: Kernel, seeds: int, run: RunFolder, bottleneck: 
     base = throughput.get(_BASE, "no other limit could be raised")
     if isinstance(base, str):
         raise CannotJudge(f"{bottleneck.arm}.{bottleneck.load} was not measured again: {base}")
-    rows = tuple(_row(change, base, throughput.get(change.label, change.refused)) for change in raised)
-    return Proof(bottleneck, base, rows)
+    return Proof(bottleneck, tuple(_measured(row, base, throughput.get(row.label, row.refused)) for row in raised))
 
 
 def _key(load: Load) -> str:
     return digest_bytes(canonical(to_plain(load)))
 
 
-def _row(change: Alteration, base: float, value: float | str) -> ProofRow:
+def _measured(row: Alteration, base: float, value: float | str) -> Alteration:
     if isinstance(value, str):
-        return ProofRow(change, None, value)
-    return ProofRow(change, value * change.times / base - 1)
+        return replace(row, refused=value)
+    return replace(row, gain=value * row.times / base - 1)
 
 
 def _of_arm(results: Sequence[CellResult], load: Load) -> float | str:
@@ -191,15 +190,15 @@ def proof_table(proof: Proof) -> Table:
     table = plain_table(folded("limit"), folded("changed"), figures("throughput"), folded())
     for row in proof.rows:
         gain = "-" if row.gain is None else f"{100 * row.gain:+.1f} %"
-        style = "bold" if row.change.named else ""
-        table.add_row(Text(row.change.label, style), Text(row.change.says), gain, Text(*_word(row)))
+        style = "bold" if row.named else ""
+        table.add_row(Text(row.label, style), Text(row.says), gain, Text(*_word(row)))
     return table
 
 
-def _word(row: ProofRow) -> tuple[str, str]:
+def _word(row: Alteration) -> tuple[str, str]:
     if row.gain is None:
-        return row.reason, "dim"
-    if row.change.named:
+        return row.refused, "dim"
+    if row.named:
         return ("the bottleneck", "green") if row.agrees else ("named, and gains nothing", "red")
     return ("no limit here", "") if row.agrees else ("not named, and gains as well", "red")
 
@@ -208,10 +207,10 @@ def proof_sentence(proof: Proof) -> str:
     """Whether the named bottleneck is proven, in one line."""
     limit, named = proof.bottleneck, proof.named
     if named.gain is None:
-        return f"{limit.label} of {limit.arm}.{limit.load} cannot be proven: {named.reason}"
+        return f"{limit.label} of {limit.arm}.{limit.load} cannot be proven: {named.refused}"
     if proof.proven:
         return f"Proven: {limit.label} limits {limit.arm}.{limit.load}; raised, it gives {100 * named.gain:+.1f} %."
-    against = ", ".join(row.change.label for row in proof.rows if not row.agrees)
+    against = ", ".join(row.label for row in proof.rows if not row.agrees)
     return f"Refuted: {limit.label} does not limit {limit.arm}.{limit.load} alone; see {against}."
 
 

@@ -140,7 +140,8 @@ _MOST_WEIGHT = 100
 class Alteration:
     """One limit a quarter higher: the arm and load to run instead, and what their throughput is multiplied with.
 
-    ``named`` is the bottleneck itself. ``refused`` says why the limit cannot be raised, and is empty otherwise.
+    ``named`` is the bottleneck itself. ``gain`` is relative: 0.25 is a quarter more. None before it is measured;
+    ``refused`` says why it cannot be, and is empty otherwise.
     """
 
     label: str
@@ -150,35 +151,26 @@ class Alteration:
     named: bool
     times: float = 1.0
     refused: str = ""
-
-
-@dataclass(frozen=True)
-class ProofRow:
-    """``gain`` is relative: 0.25 is a quarter more. None where it was not measured, and ``reason`` says why."""
-
-    change: Alteration
-    gain: float | None
-    reason: str = ""
+    gain: float | None = None
 
     @property
     def agrees(self) -> bool:
         """Whether it is as the name of the bottleneck has it; what was not measured agrees."""
         if self.gain is None:
             return True
-        return self.gain > fitted.LEAST_GAIN if self.change.named else self.gain < fitted.LEAST_GAIN
+        return self.gain > fitted.LEAST_GAIN if self.named else self.gain < fitted.LEAST_GAIN
 
 
 @dataclass(frozen=True)
 class Proof:
-    """The throughput of one arm and load, in bytes per second, and what each raised limit makes of it."""
+    """What each raised limit makes of the throughput of one arm and load."""
 
     bottleneck: Bottleneck
-    base: float
-    rows: tuple[ProofRow, ...]
+    rows: tuple[Alteration, ...]
 
     @property
-    def named(self) -> ProofRow:
-        return next(row for row in self.rows if row.change.named)
+    def named(self) -> Alteration:
+        return next(row for row in self.rows if row.named)
 
     @property
     def proven(self) -> bool:

@@ -18,7 +18,6 @@ from harness.limits.bottleneck import (
     Alteration,
     Bottleneck,
     Proof,
-    ProofRow,
     bottleneck,
     changes,
 )
@@ -432,10 +431,8 @@ def test_the_adaptive_selector_weighs_paths_by_their_links() -> None:
 
 
 def proof(*gains: float | None) -> Proof:
-    every = raised("devices", "disk.stream").values()
-    return Proof(
-        named("devices", "disk.stream"), 1e7, tuple(ProofRow(*pair, "why") for pair in zip(every, gains, strict=False))
-    )
+    every = zip(raised("devices", "disk.stream").values(), gains, strict=False)
+    return Proof(named("devices", "disk.stream"), tuple(replace(row, gain=gain, refused="why") for row, gain in every))
 
 
 def test_only_the_named_limit_may_gain_and_what_was_not_measured_proves_nothing() -> None:
