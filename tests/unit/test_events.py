@@ -7,18 +7,20 @@ import pytest
 
 from harness.cli import main
 from harness.run.plan import guest_job
-from harness.scenario.load import read_scenario
+from harness.scenario.model import Scenario
 from lab.base.errors import InputErrors
 from lab.guest.console import warnings
+from lab.guest.steps import Step
 from lab.guest.steps.device import LinkStep, Module
 from lab.guest.steps.load import Meanwhile, RunLoad
 from lab.guest.steps.setting import Confirm, Try
 from lab.session import guest_steps
 from lab.topology.emulated import CONTROLLERS
 from lab.topology.model import Driver
+from tests.unit.scenario_text import load
 
 TEXT = """\
-scenario: events
+scenario: t
 title: An elevator changes under a load
 schema: 1
 topology:
@@ -39,14 +41,19 @@ loads:
 """
 
 
+def steps_of(scenario: Scenario) -> tuple[Step, ...]:
+    return guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
+
+
+def beside_the_load(scenario: Scenario) -> Meanwhile:
+    (beside,) = (step for step in steps_of(scenario) if isinstance(step, Meanwhile))
+    return beside
+
+
 def test_events_are_steps_at_their_times(tmp_path: Path) -> None:
     """At 10, 50 and 90 ms of 100 the first one, the scheduler before nr_requests; modules first."""
-    path = tmp_path / "events.yaml"
-    path.write_text(TEXT)
-    scenario = read_scenario(str(path))
-    arm = scenario.arms["a"]
-    steps = guest_steps(arm.topology, guest_job(scenario, arm, 1))
-    (meanwhile,) = (step for step in steps if isinstance(step, Meanwhile))
+    scenario = load(TEXT, tmp_path)
+    steps, meanwhile = steps_of(scenario), beside_the_load(scenario)
     assert meanwhile.files()["one.timed"].splitlines() == [
         "10000\ttune\tqueue.scheduler[d0]\t/lab/d0.sys/queue/scheduler\tkyber",
         "20000\ttry\tqueue/wbt_lat_usec[d0]\t/lab/d0.sys/queue/wbt_lat_usec\t0",
@@ -60,14 +67,11 @@ def test_events_are_steps_at_their_times(tmp_path: Path) -> None:
 
 
 def test_events_of_a_cpu_are_beside_those_of_another(tmp_path: Path) -> None:
-    path = tmp_path / "events.yaml"
     text = TEXT.replace("every: 40ms, ", "cpu: 1, ").replace("{at: 20ms, ", "{at: 20ms, cpu: 0, ")
     text = text.replace("iodepth: 1}", "iodepth: 1, cpus: 0}")
-    path.write_text(text.replace("memory: 512M", "memory: 512M\n  machine: {cpus: 2}"))
-    scenario = read_scenario(str(path))
-    arm = scenario.arms["a"]
+    scenario = load(text.replace("memory: 512M", "memory: 512M\n  machine: {cpus: 2}"), tmp_path)
     assert scenario.loads["one"].events[0].text == "queue.scheduler=kyber at 10 ms by CPU 1"
-    steps = guest_steps(arm.topology, guest_job(scenario, arm, 1))
+    steps = steps_of(scenario)
     beside = {step.fields()[1:]: step for step in steps if isinstance(step, Meanwhile)}
     assert set(beside) == {("one.1.meanwhile", "1"), ("one.0.meanwhile", "0"), ("one.meanwhile",)}
     assert beside["one.1.meanwhile", "1"].files()["one.1.timed"].splitlines() == [
@@ -81,47 +85,32 @@ def test_events_of_a_cpu_are_beside_those_of_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("late", "jobs"), [("", 3), (", startdelay: 5ms", 1), (", numjobs: 2", 5)])
 def test_times_count_from_the_jobs_that_begin_first(late: str, jobs: int, tmp_path: Path) -> None:
     """fio makes a late job when its time has come, so waiting for it would make all events late."""
-    path = tmp_path / "events.yaml"
     later = f"    later: {{disk: [d0, d1], rw: randread, bs: 4k, iodepth: 1{late}}}\n"
     text = TEXT.replace("disks: {d0:", "disks: {d1: {size: 128M, service: 10us}, d0:")
     text = text.replace("luns: {", "luns: {d1: {hba: nullb, disks: [d1]}, ").replace("ramp: 0s", "ramp: 10ms")
-    path.write_text(text.replace("    events:\n", f"{later}    events:\n"))
-    scenario = read_scenario(str(path))
-    steps = guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
-    (beside,) = (step for step in steps if isinstance(step, Meanwhile))
-    assert beside.jobs == jobs
+    assert beside_the_load(load(text.replace("    events:\n", f"{later}    events:\n"), tmp_path)).jobs == jobs
 
 
 def test_the_elevator_of_an_attribute_is_loaded(tmp_path: Path) -> None:
-    path = tmp_path / "events.yaml"
-    path.write_text(TEXT.replace('write: queue/wbt_lat_usec, to: "0"', "write: queue/scheduler, to: bfq"))
-    scenario = read_scenario(str(path))
-    assert Module("bfq") in guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
+    text = TEXT.replace('write: queue/wbt_lat_usec, to: "0"', "write: queue/scheduler, to: bfq")
+    assert Module("bfq") in steps_of(load(text, tmp_path))
 
 
-def test_an_attribute_of_null_blk_is_in_configfs(tmp_path: Path) -> None:
-    path = tmp_path / "events.yaml"
-    path.write_text(TEXT.replace("write: queue/wbt_lat_usec, to", "write: config/submit_queues, to"))
-    scenario = read_scenario(str(path))
-    steps = guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
-    (beside,) = (step for step in steps if isinstance(step, Meanwhile))
-    files = [step.path for _, step in beside.timed if isinstance(step, Try)]
-    assert files[0] == "/sys/kernel/config/nullb/nullb0/submit_queues"
-    path.write_text(path.read_text().replace("driver: null_blk, can_queue: 64", "driver: scsi_debug, can_queue: 64"))
-    scenario = read_scenario(str(path))
-    steps = guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
-    (beside,) = (step for step in steps if isinstance(step, Meanwhile))
-    files = [step.path for _, step in beside.timed if isinstance(step, Try)]
-    assert files[0] == "/sys/bus/pseudo/drivers/scsi_debug/submit_queues"
-    path.write_text(path.read_text().replace("driver: scsi_debug", "driver: tcm_loop"))
+def test_an_attribute_of_a_driver_is_below_the_files_of_its_device(tmp_path: Path) -> None:
+    text = TEXT.replace("write: queue/wbt_lat_usec, to", "write: config/submit_queues, to")
+    for driver, path in (
+        ("null_blk", "/sys/kernel/config/nullb/nullb0/submit_queues"),
+        ("scsi_debug", "/sys/bus/pseudo/drivers/scsi_debug/submit_queues"),
+    ):
+        beside = beside_the_load(load(text.replace("driver: null_blk", f"driver: {driver}"), tmp_path))
+        assert [step.path for _, step in beside.timed if isinstance(step, Try)] == [path]
     with pytest.raises(InputErrors, match="in arm a d0 is no LUN of null_blk or scsi_debug"):
-        read_scenario(str(path))
+        load(text.replace("driver: null_blk", "driver: tcm_loop"), tmp_path)
 
 
 def test_events_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "events.yaml"
-    path.write_text(TEXT)
-    assert main(["show", str(path)]) == 0
+    load(TEXT, tmp_path)
+    assert main(["show", str(tmp_path / "t.yaml")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert (
         "d0; queue.scheduler=kyber at 10 ms and every 40 ms; queue.scheduler=none queue.nr_requests=32 at 30 ms;"
@@ -132,15 +121,12 @@ def test_events_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_late_events_are_waited_for_before_anything_is_sent(tmp_path: Path) -> None:
     """Many events, or the wall clock: the guest is late, and what it reads back was being sent."""
-    path = tmp_path / "events.yaml"
-    path.write_text(TEXT)
-    scenario = read_scenario(str(path))
-    steps = guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
-    (beside,) = (step for step in steps if isinstance(step, Meanwhile))
-    (load,) = (step for step in steps if isinstance(step, RunLoad))
-    done = steps[steps.index(load) + 1]
+    scenario = load(TEXT, tmp_path)
+    steps = steps_of(scenario)
+    (place,) = (number for number, step in enumerate(steps) if isinstance(step, RunLoad))
+    done = steps[place + 1]
     assert isinstance(done, Confirm)
-    assert beside.timed[-1][1] == LinkStep("/proc/sys/kernel/ostype", done.path)
+    assert beside_the_load(scenario).timed[-1][1] == LinkStep("/proc/sys/kernel/ostype", done.path)
 
 
 @pytest.mark.parametrize(
@@ -159,26 +145,22 @@ def test_late_events_are_waited_for_before_anything_is_sent(tmp_path: Path) -> N
     ],
 )
 def test_an_event_that_cannot_be_is_refused_with_its_line(tmp_path: Path, event: str, says: str) -> None:
-    path = tmp_path / "events.yaml"
     before, _, _ = TEXT.partition("      - {at: 10ms")
-    path.write_text(f"{before}      - {event}\n")
     with pytest.raises(InputErrors) as caught:
-        read_scenario(str(path))
+        load(f"{before}      - {event}\n", tmp_path)
     (problem,) = caught.value.problems
     assert says in problem.message
     assert problem.line == 16
 
 
 def test_the_ios_of_a_queue_without_iostats_are_not_waited_for(tmp_path: Path) -> None:
-    path = tmp_path / "events.yaml"
-    path.write_text(TEXT.replace("queue: {scheduler: none}", "queue: {scheduler: none, iostats: 0}", 1))
-    read_scenario(str(path))
-    path.write_text(path.read_text().replace("write: queue/wbt_lat_usec", "ios: 5, write: queue/wbt_lat_usec"))
+    text = TEXT.replace("queue: {scheduler: none}", "queue: {scheduler: none, iostats: 0}", 1)
+    load(text, tmp_path)
     with pytest.raises(InputErrors, match="arm a does not count the I/Os of d0"):
-        read_scenario(str(path))
+        load(text.replace("write: queue/wbt_lat_usec", "ios: 5, write: queue/wbt_lat_usec"), tmp_path)
 
 
-def acting(path: Path, *events: str) -> str:
+def acting(*events: str) -> str:
     """A scenario with these events in place of the others."""
     head = TEXT[: TEXT.index("    events:")].replace("disk: d0, rw", "disk: d2, rw")
     topology = """\
@@ -192,25 +174,22 @@ def acting(path: Path, *events: str) -> str:
 """
     start, end = head.index("  hbas:"), head.index("queue: {scheduler")
     rows = "".join(f"      - {{{event}}}\n" for event in events)
-    path.write_text(f"{head[:start]}{topology}{head[end:]}    events:\n{rows}")
-    return str(path)
+    return f"{head[:start]}{topology}{head[end:]}    events:\n{rows}"
 
 
 def test_what_is_done_to_devices(tmp_path: Path) -> None:
-    path = acting(
-        tmp_path / "events.yaml",
+    text = acting(
         "at: 10ms, disk: pa, do: suspend, ios: 5",
         "at: 20ms, disk: pa, do: resume",
         "at: 30ms, disk: md0, do: fail, member: d1",
     )
-    scenario = read_scenario(path)
+    scenario = load(text, tmp_path)
     assert [event.text for event in scenario.loads["one"].events] == [
         "suspend pa at 10 ms and 5 I/Os",
         "resume pa at 20 ms",
         "fail md0/d1 at 30 ms",
     ]
-    steps = guest_steps(scenario.arms["a"].topology, guest_job(scenario, scenario.arms["a"], 1))
-    (beside,) = (step for step in steps if isinstance(step, Meanwhile))
+    beside = beside_the_load(scenario)
     assert beside.files()["one.timed"].splitlines()[:4] == [
         "10000\tact/completions\tpa\t5",
         "10000\tact/do\tsuspend[pa]\tsuspend\tpa",
@@ -238,20 +217,19 @@ def test_what_is_done_to_devices(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_done_is_told(tmp_path: Path, event: str, message: str) -> None:
     with pytest.raises(InputErrors, match=message):
-        read_scenario(acting(tmp_path / "events.yaml", event))
+        load(acting(event), tmp_path)
 
 
 @pytest.mark.parametrize("driver", ["virtio-scsi", "mptsas1068", "megasas"])
 def test_a_lun_of_a_controller_of_qemu_is_not_deleted(driver: str, tmp_path: Path) -> None:
-    path = tmp_path / "events.yaml"
     text = TEXT[: TEXT.index("      - {at: 10ms")] + "      - {at: 1s, disk: d0, do: delete}\n"
     text = text.replace(
         "driver: null_blk, can_queue: 64", f"driver: {driver}, can_queue: {CONTROLLERS[Driver(driver)].most}"
     )
     text = text.replace("\nqueue:", "\nclock: wall\nboots: 6\nwindows: 1\nqueue:")
-    path.write_text(text.replace("{ramp: 0s, runtime: 100ms}", "{ramp: 1s, runtime: 1s}"))
+    text = text.replace("{ramp: 0s, runtime: 100ms}", "{ramp: 1s, runtime: 1s}")
     with pytest.raises(InputErrors, match="d0 is not a SCSI LUN made in the guest, which delete needs"):
-        read_scenario(str(path))
+        load(text, tmp_path)
 
 
 def test_a_lun_that_was_deleted_is_powered_on_once() -> None:
