@@ -37,49 +37,6 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-def refuses_or_loads(data: bytes | str, folder: Path, load: Callable[[str], object] = read_scenario) -> None:
-    path = folder / "t.yaml"
-    path.write_bytes(data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass"))
-    try:
-        load(str(path))
-    except Misuse as error:
-        assert str(error)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("fuzz")
-
-
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    st.lists(
-        st.tuples(st.integers(0, len(WORDS) - 1), st.one_of(st.sampled_from(HOSTILE), st.sampled_from(WORDS))),
-        min_size=1,
-        max_size=4,
-    )
-)
-def test_a_valid_file_with_replaced_words_never_crashes_the_loader(
-    folder: Path, changes: list[tuple[int, str]]
-) -> None:
-    words = list(WORDS)
-    for index, word in changes:
-        words[index] = word
-    refuses_or_loads("".join(words), folder)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.binary(max_size=300))
-def test_arbitrary_bytes(folder: Path, data: bytes) -> None:
-    refuses_or_loads(data, folder)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.text(alphabet="ab:-[]{}&*!|>'\"%@,#? \n\t0.1~<\\", max_size=80))
-def test_arbitrary_yaml(folder: Path, text: str) -> None:
-    refuses_or_loads(text, folder)
-
-
 VALUES = st.recursive(
     st.sampled_from([word for word in HOSTILE if word.isprintable()] + WORDS).map(repr),
     lambda inner: st.one_of(
@@ -93,11 +50,8 @@ VALUES = st.recursive(
 KEYS = re.findall(r"^[a-z]+(?=:)", GOOD, re.MULTILINE)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.sampled_from(KEYS), VALUES)
-def test_any_shape_under_any_key(folder: Path, key: str, value: str) -> None:
-    body = re.sub(rf"^{key}:.*?(?=^[a-z]|\Z)", lambda _: f"{key}: {value}\n", GOOD, flags=re.MULTILINE | re.DOTALL)
-    refuses_or_loads(body, folder)
+def any_shape(key: str, value: str) -> str:
+    return re.sub(rf"^{key}:.*?(?=^[a-z]|\Z)", lambda _: f"{key}: {value}\n", GOOD, flags=re.MULTILINE | re.DOTALL)
 
 
 TOPOLOGY = (CATALOGUE / "neighbours.yaml").read_text()
@@ -115,26 +69,35 @@ def load_near(path: str) -> object:
     return load_topology(path, near=Path(path).parent)
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
-@given(changes(TOPOLOGY_WORDS))
-def test_hostile_topologies(folder: Path, text: str) -> None:
-    refuses_or_loads(text, folder, load_near)
+LONG = (pytest.mark.slow, pytest.mark.timeout(1800))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@settings(max_examples=6000, suppress_health_check=[HealthCheck.too_slow])
-@given(changes(WORDS))
-def test_six_thousand_scenarios(folder: Path, text: str) -> None:
-    refuses_or_loads(text, folder)
+@pytest.mark.parametrize(
+    ("texts", "load", "examples"),
+    [
+        pytest.param(changes(WORDS), read_scenario, 300, id="scenarios"),
+        pytest.param(st.binary(max_size=300), read_scenario, 150, id="bytes"),
+        pytest.param(st.text("ab:-[]{}&*!|>'\"%@,#? \n\t0.1~<\\", max_size=80), read_scenario, 150, id="yaml"),
+        pytest.param(st.builds(any_shape, st.sampled_from(KEYS), VALUES), read_scenario, 200, id="shapes"),
+        pytest.param(changes(TOPOLOGY_WORDS), load_near, 200, id="topologies"),
+        pytest.param(changes(WORDS), read_scenario, 6000, id="many scenarios", marks=LONG),
+        pytest.param(changes(TOPOLOGY_WORDS), load_near, 4000, id="many topologies", marks=LONG),
+    ],
+)
+def test_a_hostile_file_never_crashes_its_loader(
+    texts: st.SearchStrategy[bytes | str], load: Callable[[str], object], examples: int, tmp_path: Path
+) -> None:
+    @settings(max_examples=examples, suppress_health_check=[HealthCheck.too_slow])
+    @given(texts)
+    def refuses_or_loads(data: bytes | str) -> None:
+        path = tmp_path / "t.yaml"
+        path.write_bytes(data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass"))
+        try:
+            load(str(path))
+        except Misuse as error:
+            assert str(error)
 
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@settings(max_examples=4000, suppress_health_check=[HealthCheck.too_slow])
-@given(changes(TOPOLOGY_WORDS))
-def test_four_thousand_topologies(folder: Path, text: str) -> None:
-    refuses_or_loads(text, folder, load_near)
+    refuses_or_loads()
 
 
 def paths(value: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
