@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.base.plain import identity
-from harness.judge.cells import CellResult
+from harness.judge.cells import CellResult, Ensemble
 from harness.limits.limits import arm_bound
 from harness.scenario.model import Arm, Bound, Claim, Control, Load, Operand, Ratio, Role, Scenario, Status
 from harness.scenario.timing import Clock
@@ -107,6 +107,10 @@ def cell(arm: str, seed: int, together: float, solo: float = 100.0, idle: float 
         ("together", "guest", "cpu.idle"): idle,
     }
     return CellResult(arm, seed, Status.PASS, figures=figures, digest=f"{arm}{seed}", outcome=Outcome.BYE)
+
+
+def ensemble(*values: float) -> Ensemble:
+    return Ensemble(dict(enumerate(values, start=1)))
 
 
 def cells(arm: str, *together: float, idle: float = 0.9) -> list[CellResult]:

@@ -13,6 +13,7 @@ from harness.noise import (
     FEWEST_ROUNDS,
     MOST_ROUNDS,
     Decision,
+    Interval,
     decide,
     finest_level,
     interval,
@@ -49,6 +50,52 @@ def test_what_never_differs_has_an_interval_of_no_width(value: float) -> None:
     assert decide(stopping_rule(12), [value] * 6, Bound("", value, value)).status is Status.PASS
 
 
+@pytest.mark.parametrize(
+    ("edges", "opened", "within", "outside"),
+    [
+        ((0.9, None), "", True, False),
+        ((0.9, None), "low", False, False),
+        ((0.91, None), "", False, False),
+        ((None, 1.0), "", True, False),
+        ((None, 1.0), "high", False, False),
+        ((None, 0.99), "", False, False),
+        ((1.0, None), "", False, False),
+        ((1.0, None), "low", False, True),
+        ((1.01, None), "", False, True),
+        ((None, 0.9), "", False, False),
+        ((None, 0.9), "high", False, True),
+        ((None, 0.89), "", False, True),
+        ((0.5, 0.8), "", False, True),
+        ((1.1, 1.2), "", False, True),
+    ],
+)
+def test_an_interval_at_a_bound(
+    edges: tuple[float | None, float | None], opened: str, within: bool, outside: bool
+) -> None:
+    seen = Interval(0.9, 1.0, 0.95, 1 / 64, 6)
+    expect = Bound("", *edges, low_open=opened == "low", high_open=opened == "high")
+    assert (seen.within(expect), seen.outside(expect)) == (within, outside)
+
+
+@pytest.mark.parametrize(
+    ("count", "steps", "low", "centre", "high"),
+    [
+        (20, 1, 0.5, 9.5, 18.5),  # ten pairs of neighbours
+        (12, 1, 0.0, 5.5, 10.5),  # the fifth and the tenth batch have two
+        (12, 2, 0.5, 5.5, 10.0),  # the first two together; the last two, 9 and (10, 11)
+        (10, 1, 0.0, 4.5, 9.0),
+    ],
+)
+def test_more_than_ten_values_are_batches(count: int, steps: int, low: float, centre: float, high: float) -> None:
+    for shift in (0.0, -30.0):  # logarithms, and values that have none
+        values = [number + shift if shift else math.exp(number) for number in range(count)]
+        seen = interval(values, steps / 1024)
+        assert seen is not None and (seen.level, seen.rounds) == (steps / 1024, count)
+        ends = [each - shift if shift else math.log(each) for each in (seen.low, seen.centre, seen.high)]
+        assert ends == pytest.approx([low, centre, high], abs=1e-9)
+    assert [finest_level(number) for number in (1, 6, 10, 11)] == [1 / 2, 1 / 64, 1 / 1024, 1 / 1024]
+
+
 @given(POSITIVE, st.floats(0.1, 10))
 def test_it_moves_with_its_values(values: list[float], factor: float) -> None:
     one, scaled = interval(values, 1 / 64), interval([factor * value for value in values], 1 / 64)
@@ -80,8 +127,23 @@ def test_the_looks_share_the_error(rounds: int) -> None:
     assert ERROR - 0.0095 <= sum(look.level for look in rule.looks) <= ERROR
 
 
+@pytest.mark.parametrize(
+    ("rounds", "looks"),
+    [
+        (5, []),
+        (6, [(6, 1 / 64)]),
+        (11, [(11, 25 / 1024)]),
+        (12, [(6, 1 / 64), (12, 9 / 1024)]),
+        # A third of 0.025 is less than 1/64; what is left is halved.
+        (24, [(6, 1 / 64), (12, 4 / 1024), (24, 5 / 1024)]),
+        (40, [(10, 8 / 1024), (20, 8 / 1024), (40, 9 / 1024)]),
+    ],
+)
+def test_looks_and_their_levels(rounds: int, looks: list[tuple[int, float]]) -> None:
+    assert [(look.rounds, look.level) for look in stopping_rule(rounds).looks] == looks
+
+
 def test_fewer_than_six_boots_a_side_decide_nothing() -> None:
-    assert stopping_rule(FEWEST_ROUNDS - 1).looks == ()
     assert decide(stopping_rule(5), [2.0] * 5, AT_LEAST) == Decision(Status.DONE, None, 1)
 
 
@@ -117,14 +179,43 @@ def test_a_decision_falls_at_a_look_and_stays() -> None:
     assert decide(rule, [*undecided, *[0.95] * 6], AT_LEAST).status is Status.PASS
 
 
-def test_more_rounds_grow_with_the_scatter_and_end_where_none_would_do() -> None:
-    def wanted(width: float) -> int | None:
-        return more_rounds([math.exp(sign * width) for sign in (1, -1) * 6], AT_LEAST)
+# Six values, exp(s) and exp(-s) by turns, have the deviation 1.0954 s (sqrt(6 / 5)) about 1. The level of the last look
+# is 3/128 from 7 rounds on, 25/1024 at 10 and 11, 9/1024 at 12 and 13, 17/1024 at 14 and 15. Its normal quantile and
+# that of the power (0.8416) add up to 2.829, 2.812, 3.217 and 2.971, so r rounds do where deviation / distance is at
+# most sqrt(r) over that: 0.935 (7), 0.9997 (8), 1.060 (9), 1.125 (10), 1.180 (11), 1.077 (12), 1.121 (13), 1.259 (14).
+@pytest.mark.parametrize(
+    ("ratio", "more"),
+    [
+        (0.93, 1),
+        (0.94, 2),
+        (0.999, 2),
+        (1.0, 3),
+        (1.07, 4),
+        (1.12, 4),
+        (1.13, 5),
+        (1.17, 5),
+        (1.19, 8),
+        (1.25, 8),
+        (1.27, 9),
+    ],
+)
+def test_the_rounds_that_would_decide_follow_from_deviation_and_distance(ratio: float, more: int) -> None:
+    deviation = ratio * 0.1 / math.sqrt(6 / 5)
+    values = [math.exp(sign * deviation) for sign in (1, -1) * 3]
+    for edges in ((math.exp(-0.1), None), (None, math.exp(0.1)), (math.exp(-0.1), 1e9), (1e-9, math.exp(0.1))):
+        assert more_rounds(values, Bound("", *edges)) == more
+    # Not positive: differences, not quotients.
+    assert more_rounds([sign * deviation for sign in (1, -1) * 3], Bound("", -0.1, None)) == more
 
-    quiet, busy = wanted(0.1), wanted(0.2)
-    assert quiet is not None
-    assert busy is not None and quiet < busy < 64
-    assert wanted(2.0) is None
+
+@pytest.mark.parametrize(("values", "more"), [([], 6), ([1.0], 5), ([1.0] * 5, 1), ([1.0] * 6, 1), ([1.0] * 9, 1)])
+def test_without_a_distance_the_fewest_rounds_are_asked_for(values: list[float], more: int) -> None:
+    """A ratio of positive values has no distance from 0, and fewer than two values have no deviation."""
+    assert more_rounds(values, Bound(">= 0", 0.0, None)) == more
+    if len(values) < 2:
+        assert more_rounds(values, Bound(">= 0.5", 0.5, None)) == more
+    # Two values have one: factors of four about 1, and 0.9 is nearer than 64 rounds tell.
+    assert more_rounds([0.25, 4.0], Bound(">= 0.9", 0.9, None)) is None
     # As many rounds more as there are would not be more.
     assert more_rounds([0.99, 1.01] * 6, Bound("", 0.5, None)) == 1
 
@@ -173,3 +264,11 @@ def test_scatter_between_rounds_excludes_that_of_their_windows() -> None:
     assert got is not None
     assert got.boots == pytest.approx(0.7)
     assert got.windows == pytest.approx(math.sqrt(0.02))
+
+
+def test_scatter_needs_two_of_each_and_positive_ratios() -> None:
+    two = [[1.0, math.exp(2)], [math.exp(4), math.exp(6)]]
+    assert scatter(two[:1]) is None and scatter([two[0], [1.0]]) is None and scatter([two[0], [1.0, -1.0]]) is None
+    seen = scatter([[1.0, math.exp(2)], [1.0, math.exp(2)]])
+    # Equal boots: the variance of their means is less than the windows give, which is no scatter of boots.
+    assert seen is not None and (seen.boots, seen.windows) == pytest.approx((0.0, math.sqrt(2)))

@@ -289,6 +289,7 @@ def bucket_load(**options: str) -> tuple[Arm, Load]:
 
 
 TWO = LoadUse(0.9, luns={"serial-1": held(8), "serial-8": held(8)}, hosts={"loop": held(16)})
+IDLE = LoadUse(0.9, luns={"serial-1": held(1), "serial-8": held(1)}, hosts={"loop": held(2)})
 
 
 def test_a_token_bucket_is_known_by_what_its_roles_moved() -> None:
@@ -315,8 +316,7 @@ def test_a_token_bucket_is_known_by_what_its_roles_moved() -> None:
 )
 def test_roles_that_keep_their_own_pace_limit_the_load(options: dict[str, str], iops: int, label: str) -> None:
     arm, load = bucket_load(**options)
-    idle = replace(TWO, luns={name: held(1) for name in TWO.luns}, hosts={"loop": held(2)})
-    assert bottleneck(arm, load, [idle], {"hog": iops * 4096, "victim": iops * 4096}).label == label
+    assert bottleneck(arm, load, [IDLE], {"hog": iops * 4096, "victim": iops * 4096}).label == label
 
 
 def test_a_role_that_paces_itself_is_made_a_quarter_faster() -> None:
@@ -326,8 +326,7 @@ def test_a_role_that_paces_itself_is_made_a_quarter_faster() -> None:
         ({"thinktime": "10000"}, "thinktime 10000 -> 8000"),
     ):
         arm, load = bucket_load(**options)
-        idle = replace(TWO, luns={name: held(1) for name in TWO.luns}, hosts={"loop": held(2)})
-        found = bottleneck(arm, load, [idle], {"hog": 97 * 4096, "victim": 97 * 4096})
+        found = bottleneck(arm, load, [IDLE], {"hog": 97 * 4096, "victim": 97 * 4096})
         change = changes(arm, load, found)[0]
         assert (change.label, change.says, change.named) == ("role.hog, victim.pace", says, True)
         assert {role.options != options for role in change.load.roles.values()} == {True}
@@ -339,6 +338,7 @@ def test_a_role_that_is_held_back_elsewhere_is_not_limited_by_the_other_ones_pac
     load = replace(load, roles={**load.roles, "victim": paced})
     found = bottleneck(arm, load, [TWO], {"hog": 250 * 4096, "victim": 100 * 4096})
     assert found.label == "disk.serial-1"
+    assert bottleneck(arm, load, [IDLE], {"hog": 50 * 4096, "victim": 100 * 4096}).label == NOTHING
 
 
 def test_of_two_full_queues_both_are_named() -> None:
@@ -358,8 +358,7 @@ def test_one_entry_of_an_nvme_queue_stays_free() -> None:
 
 def test_a_sentence_about_several_loads_has_the_figures_of_all() -> None:
     arm, load = bucket_load(rate_iops="100")
-    idle = replace(TWO, luns={name: held(1) for name in TWO.luns}, hosts={"loop": held(2)})
-    kept, less = (bottleneck(arm, load, [idle], dict.fromkeys(load.roles, iops * 4096)) for iops in (100, 96))
+    kept, less = (bottleneck(arm, load, [IDLE], dict.fromkeys(load.roles, iops * 4096)) for iops in (100, 96))
     (alike,) = sentences([kept, replace(kept, load="again")])
     assert alike.startswith("role.hog, victim.pace limits depth-8.one, depth-8.again: 100 % of the pace that")
     (both,) = sentences([kept, replace(less, load="again")])

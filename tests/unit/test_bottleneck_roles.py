@@ -16,7 +16,7 @@ from harness.scenario.load import read_scenario
 from harness.scenario.model import Role
 from lab.topology.model import Link
 from tests.unit.bottleneck_samples import disks, each, held, named, scenario, use
-from tests.unit.test_bottleneck import TWO, bucket_load
+from tests.unit.test_bottleneck import IDLE, TWO, bucket_load
 
 MIXED = """\
 scenario: mixed
@@ -257,8 +257,7 @@ def test_a_mix_that_paces_itself_has_the_rate_of_each_direction(options: dict[st
     bs = 8192 if "bssplit" in options else 4096
     load = replace(load, roles={name: replace(role, rw="randrw", bs=bs) for name, role in load.roles.items()})
     assert {role.pace for role in load.roles.values()} == {pace}
-    idle = replace(TWO, luns={name: held(1) for name in TWO.luns}, hosts={"loop": held(2)})
-    found = bottleneck(arm, load, [idle], dict.fromkeys(load.roles, pace * bs))
+    found = bottleneck(arm, load, [IDLE], dict.fromkeys(load.roles, pace * bs))
     assert found.binding is not None and found.label == "role.hog, victim.pace"
     assert found.figure.startswith("100 % of the pace that rate, rate_iops or thinktime set")
 
@@ -377,13 +376,20 @@ def test_of_several_parts_the_fullest_has_the_figure() -> None:
     assert (limit.share, limit.figure) == (0.6, "600 of 1,000 riops, not modelled")
 
 
-def test_each_job_of_a_role_pauses_by_itself() -> None:
+@pytest.mark.parametrize(
+    ("options", "iops", "label"),
+    [
+        ({"thinktime": "10000"}, 100, "role.hog.pace"),
+        ({"thinktime": "10000"}, 98, NOTHING),
+        ({"rate_iops": "100"}, 196, "role.hog.pace"),
+        ({"rate_iops": "100"}, 100, NOTHING),
+    ],
+)
+def test_each_job_of_a_role_keeps_the_pace_by_itself(options: dict[str, str], iops: int, label: str) -> None:
     """Two jobs that do 50 I/Os a second each, with 10 ms after each of them, pause for half of the window."""
-    arm, load = bucket_load(thinktime="10000")
+    arm, load = bucket_load(**options)
     both = replace(load.roles["hog"], disks=("serial-1", "serial-8"))
-    idle = replace(TWO, luns={name: held(1) for name in TWO.luns}, hosts={"loop": held(2)})
-    for iops, label in ((100, "role.hog.pace"), (98, NOTHING)):
-        assert bottleneck(arm, replace(load, roles={"hog": both}), [idle], {"hog": iops * 4096}).label == label
+    assert bottleneck(arm, replace(load, roles={"hog": both}), [IDLE], {"hog": iops * 4096}).label == label
 
 
 @pytest.mark.parametrize(("key", "rw", "share"), [("write_iops", "randwrite", 1.0), ("read_bps", "randread", 1.0)])

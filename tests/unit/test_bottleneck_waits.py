@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What limits loads whose requests pass one at a time, and LUNs that do not get tags that are free."""
+"""What limits loads whose requests pass one at a time or do not get tags that are free, and what a change alters."""
 
 from dataclasses import replace
 
@@ -7,10 +7,12 @@ import pytest
 
 from harness.figures.samples import Held, LoadUse
 from harness.limits.bottleneck import NOTHING, Bottleneck, bottleneck, by_role, changes
+from harness.limits.queues import ElementKind
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Arm, Load, Role
 from lab.topology.model import Driver, Stack, StackKind
 from tests.unit.bottleneck_samples import disks, each, held, scenario, use
+from tests.unit.test_bottleneck import TWO, bucket_load
 
 LOW = Held(0.98, {0: 0.02, 1: 0.98})
 
@@ -146,3 +148,38 @@ def test_free_tags_that_a_waiting_lun_does_not_get_are_named(fast: float, label:
     scsi = replace(of.arms["none"], topology=replace(was, hbas=hbas))
     limit = bottleneck(scsi, of.loads["deep"], [replace(seen, hosts={"nullb": Held(16.4, {})})], moved)
     assert all(part.label != "hba.nullb.free_tags" for part in by_role([limit]))
+
+
+def test_a_depth_that_nothing_waits_for_does_not_bind() -> None:
+    arm, of = bucket_load()
+    host = replace(arm.topology.hbas["loop"], can_queue=16, cmd_per_lun=16)
+    arm = replace(arm, topology=replace(arm.topology, hbas={"loop": host}))
+    full = replace(TWO, luns={"serial-1": held(14), "serial-8": held(2)}, hosts={"loop": held(16)})
+    found = bottleneck(arm, of, [full], {"hog": 4096, "victim": 4096})
+    assert [one.binds for one in found.elements if one.kind is ElementKind.LUN_DEPTH] == [False]
+    arm, of = bucket_load()
+    host = replace(arm.topology.hbas["loop"], can_queue=128, cmd_per_lun=128)
+    full = replace(TWO, luns={"serial-1": held(64), "serial-8": held(64)}, hosts={"loop": held(128)})
+    arm = replace(arm, topology=replace(arm.topology, hbas={"loop": host}))
+    # Their token buckets give 250 and 2,000 I/Os a second.
+    moved = {"hog": 150 * 4096, "victim": 1200 * 4096}
+    assert bottleneck(arm, of, [full], moved).label == "role.hog, victim.iodepth"
+
+
+def test_a_faster_processor_makes_times_of_links_and_disks_longer() -> None:
+    model = scenario("devices")
+    arm, of = model.arms["link"], model.loads["stream"]
+    links = {name: replace(link, cost=1000) for name, link in arm.topology.links.items()}
+    times = {"rate": 1000, "seek": 1000, "rotation": 1000, "service": 1000}
+    slow = {name: replace(disk, **times) for name, disk in arm.topology.disks.items()}  # type: ignore[arg-type]
+    arm = replace(arm, topology=replace(arm.topology, links=links, disks=slow))
+    seen = use(each(2, 1), idle=0.0, disks=disks(2, 0.5), links={"wire": 0.5})
+    found = bottleneck(arm, of, [seen], dict.fromkeys(of.roles, 1e6))
+    (slower,) = [one for one in changes(arm, of, found) if one.named]
+    assert (slower.label, slower.arm.topology.links["wire"].cost) == ("cpu", 1250)
+    (faster,) = (one for one in changes(arm, of, found) if one.label == "link.wire")
+    assert faster.arm.topology.links["wire"].cost == 800
+    quick = next(one for one in changes(arm, of, found) if one.says == "a quarter faster" and "disk.d0" in one.label)
+    for change, rate, time in ((slower, 800, 1250), (quick, 1250, 800)):
+        disk = change.arm.topology.disks["d0"]
+        assert (disk.rate, disk.seek, disk.rotation, disk.service) == (rate, time, time, time)

@@ -28,15 +28,11 @@ from harness.judge.difference import (
 from harness.record.store import KernelFacts
 from harness.scenario.model import Status
 from lab.base.record import Outcome
-from tests.unit.analysis_samples import cell, cells, ratio
+from tests.unit.analysis_samples import cell, cells, ensemble, ratio
 
 SMALL = NullEvidence(layout=0.25, seeds=0.3, single=0.5, pairs=4, arms=fitted.LEAST_ARMS, where="x")
 FINE = replace(SMALL, layout=0.01, single=0.02)
 EXACT = Precision(exact=True, alike=True)
-
-
-def ensemble(*values: float) -> Ensemble:
-    return Ensemble(dict(enumerate(values, start=1)))
 
 
 def between(before: Sequence[float], after: Sequence[float], null: NullEvidence | None = None) -> Difference:

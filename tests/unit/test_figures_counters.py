@@ -10,7 +10,7 @@ import pytest
 
 from harness.figures.boot import LoadFiles, MeasurementError, read_readback
 from harness.figures.counters import read_sections, read_window
-from harness.figures.read import figures_of, overridden, repeat_counts, tried_counts
+from harness.figures.read import figures_of, overridden, read_tried, repeat_counts, tried_counts
 from harness.figures.samples import read_samples
 from harness.judge.cells import result_of_boot
 from harness.scenario.model import Arm, Role, Status
@@ -165,6 +165,18 @@ def test_what_an_io_costs_the_processor() -> None:
     assert not {PER_IO, IDLE} & {metric for _, _, metric in figures_of(unsampled, null_topology(), LOADS)}
 
 
+def test_the_cost_of_an_io_is_that_of_all_processors() -> None:
+    of = sampled("together", "fast", "slow")
+    document = json.loads(of["together.samples.json"])
+    document["cpu"]["ticks"] *= 2
+    document["cpu"]["idle"] = 0
+    of["together.samples.json"] = json.dumps(document).encode()
+    seen = read_samples(of["together.samples.json"], "x")
+    figures = figures_of(files(together=95.0) | of, null_topology(), (TOGETHER,))
+    assert seen.cpus == 2
+    assert figures["together", "fast", "cpu.per_io"] == pytest.approx((2 - seen.cost) * 1e9 / 175)
+
+
 @pytest.mark.parametrize(("resolution", "idle", "known"), [(1, 50, True), (10**7, 5, True), (10**7, 6, False)])
 def test_ticks_do_not_tell_what_an_io_costs_an_idle_processor(resolution: int, idle: int, known: bool) -> None:
     of = sampled("together", "fast", "slow")
@@ -185,6 +197,14 @@ def test_a_role_on_several_disks_has_the_sum_of_their_counters_and_each_counter_
     assert {metric for _, _, metric in figures if metric in counters} == {
         name for name in counters if FIGURES[name].source is BootFile.COUNTERS
     }
+
+
+def test_the_busiest_path_is_the_one_with_most_requests() -> None:
+    rows = "== /proc/diskstats\n 252 0 nullb0 {} 0 0 0 0 0 0 0 0 0 0\n 252 1 nullb1 {} 0 0 0 0 0 0 0 0 0 0\n"
+    measured = files() | {"together.before": rows.format(0, 0).encode(), "together.after": rows.format(30, 10).encode()}
+    both = load("together", role("fast", ("fast", "slow")), role("slow", "slow"))
+    figures = figures_of(measured, null_topology(), (both,))
+    assert figures["together", "fast", "paths.busiest"] == 0.75
 
 
 @pytest.mark.parametrize(
@@ -331,9 +351,9 @@ def test_an_arm_whose_count_the_kernel_changed_is_skipped_in_its_words(tmp_path:
     cell = result_of_boot(arm, 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
     assert cell.status is Status.SKIP
     assert not cell.figures
-    two = RR.replace(" 1 65", " 8 65").replace("128 1", "128 2")
-    (reason,) = overridden({**sent, "mp.table": two.encode()}, TWO_PATHS)
-    assert "runs with repeat_count 2, 8, not 100" in reason
+    # One of two paths has the count that was asked for.
+    (reason,) = overridden({**sent, "mp.table": RR.replace("128 1", "128 100").encode()}, TWO_PATHS)
+    assert "runs with repeat_count 1, 100, not 100" in reason
     (reason,) = cell.reasons
     assert "round-robin of mp runs with repeat_count 1, not 100" in reason
     assert '"device-mapper: multipath round-robin: repeat_count > 1 is deprecated, using 1 instead"' in reason
@@ -369,6 +389,12 @@ def test_a_count_under_try_is_measured_with_what_the_kernel_made_of_it(tmp_path:
     with pytest.raises(MeasurementError, match="round-robin has no repeat count"):
         tried_counts({"mp.table": b"0 8 multipath 0 0 1 1 historical-service-time 0 1 0 8:0"}, rig)
     assert not any("repeat_count" in str(step) for step in devices(rig) if isinstance(step, Try))
+
+
+def test_a_tried_knob_was_accepted_or_not() -> None:
+    assert read_tried(b"knob\t/sys/x\t1\t5\n") == {("tried", "accepted", "knob"): 1, ("tried", "effective", "knob"): 5}
+    with pytest.raises(MeasurementError, match="0 or 1"):
+        read_tried(b"knob\t/sys/x\t2\t5\n")
 
 
 def test_each_member_of_a_stack_has_counters_of_its_own() -> None:

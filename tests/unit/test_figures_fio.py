@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.figures import fio
-from harness.figures.boot import MeasurementError
+from harness.figures.boot import MeasurementError, parse
 from harness.scenario.model import Load, Role
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -84,9 +84,14 @@ def test_a_mix_is_the_sum_of_its_directions_and_has_percentiles_if_fio_counted_i
     assert sample["iops"] == pytest.approx(read["iops"] + write["iops"])
     assert sample["bw"] == pytest.approx(sample["iops"] * 4096)
     assert sample["total_ios"] == read["total_ios"] + write["total_ios"]
-    weighted = sum(part["lat_ns"]["mean"] * part["lat_ns"]["N"] for part in (read, write)) / sample["total_ios"]
-    assert sample["lat.mean"] == pytest.approx(weighted)
-    assert sample["lat.max"] == max(read["lat_ns"]["max"], write["lat_ns"]["max"])
+
+    def unequal(document: Any) -> None:
+        hog = next(job for job in document["jobs"] if job["jobname"] == "hog")
+        hog["read"]["lat_ns"].update(N=30, mean=20, max=60)
+        hog["write"]["lat_ns"].update(N=10, mean=100, max=100)
+
+    sample = read_fio(altered("mix", unequal), ("hog", "victim"))["hog"]
+    assert (sample["lat.mean"], sample["lat.max"]) == (40, 100)
     apart = read_fio(recorded("mix"), ("hog", "victim"))["hog"]
     together = read_fio(recorded("unified"), ("hog",))["hog"]
     assert not [name for name in apart if ".p" in name]
@@ -208,6 +213,11 @@ def test_jobs_that_are_no_role_reported_twice_or_failed_are_refused() -> None:
 def test_a_truncated_file_is_refused(length: int) -> None:
     with pytest.raises(MeasurementError):
         read_fio(recorded("aio")[:length])
+
+
+def test_what_is_no_json_is_quoted_with_its_first_60_bytes() -> None:
+    with pytest.raises(MeasurementError, match=f'it starts with "{{\ufffd{58 * "a"}"$'):
+        parse(b" {\xff" + 70 * b"a", "fio.json")
 
 
 def test_a_job_need_not_count_discards() -> None:

@@ -20,7 +20,7 @@ from harness.scenario.load import read_scenario
 from harness.scenario.ratio import ExpressionError, Names, parse_ratio, sampled_names
 from lab.base.errors import InputErrors
 from lab.topology.load import load_topology
-from lab.topology.model import Driver, Topology
+from lab.topology.model import Driver, Lun, Topology
 from tests.unit.analysis_samples import TOGETHER, load, null_topology, role
 from tests.unit.store_samples import files
 
@@ -56,7 +56,9 @@ def test_samples_of_a_boot() -> None:
     assert seen.cpus == 1
     two = json.loads(SAMPLES)
     two["cpu"]["ticks"] *= 2
-    assert samples(json.dumps(two).encode()).cpus == 2
+    two["spent"] = (two["ended"] - two["began"]) // 2
+    seen = samples(json.dumps(two).encode())
+    assert (seen.cpus, seen.cost) == (2, pytest.approx(0.5))
 
 
 def test_times_of_the_cpu_are_in_ns_and_in_ticks_of_older_labs() -> None:
@@ -154,7 +156,7 @@ HOST = ("series", "host_busy[loop]")
         (changed(SAMPLES, "cpu", to={"elapsed": 0, "idle": 0}), 'field "cpu.elapsed" is zero'),
         (changed(SAMPLES, "cpu", to={"elapsed": 7}), 'field "cpu.idle" is missing'),
         (changed(SAMPLES, "cpu", to={"idle": 7}), 'field "cpu.elapsed" is missing'),
-        (changed(SAMPLES, *HOST, "count", to=7), "does not add up"),
+        (changed(SAMPLES, *HOST, "count", to=1003), "does not add up"),
         (changed(SAMPLES, *HOST, "max", to=-1), "is not a figure"),
         (changed(SAMPLES, *HOST, "histogram", to={"many": 3}), "is not a figure"),
         (changed(SAMPLES, *HOST, "parts", to=["x"]), "something else than numbers"),
@@ -175,8 +177,10 @@ def test_a_series_that_ended_says_why() -> None:
     ("before", "after", "says"),
     [
         (AFTER, BEFORE, "no time passed"),
+        (BEFORE, BEFORE, "no time passed"),
         (BEFORE, changed(AFTER, "disks", "left", to=None), "other rows"),
         (BEFORE, changed(AFTER, "links", "narrow", "busy", to=1), "went backwards"),
+        (BEFORE, changed(AFTER, "paths", "alone", "bytes", to=0), "went backwards"),
         (BEFORE, changed(AFTER, "paths", "left", "queued", to=None), "is missing"),
     ],
 )
@@ -245,6 +249,17 @@ def test_free_tags_are_those_that_can_queue_leaves_in_a_single_set() -> None:
     host = topology.hbas["nullb"]
     for several in (replace(host, hw_queues=2), replace(host, poll_queues=1)):
         assert ("host", "nullb.tags.free") not in figures(replace(topology, hbas={"nullb": several}))
+
+
+def test_waiting_requests_and_free_tags_are_those_of_sampled_luns() -> None:
+    shallow = replace(TOGETHER, roles={**TOGETHER.roles, "slow": role("slow", "slow", iodepth=16)})
+    assert figures(null_topology(), shallow)["lun", "slow.waiting.mean"] == 0
+    topology = null_topology()
+    disks = {**topology.disks, "third": replace(topology.disks["slow"], name="third")}
+    luns = {**topology.luns, "third": Lun("third", "nullb", ("third",))}
+    found = figures(replace(topology, disks=disks, luns=luns))
+    assert ("host", "nullb.tags.free") not in found
+    assert ("lun", "fast.tags.mean") in found
 
 
 @pytest.mark.parametrize(
