@@ -111,30 +111,18 @@ def test_a_lun_s_own_depth_a_mix_of_reads_and_writes_and_data_are_measured(
     assert (failed(name, {arm: sound}), len(failed(name, {arm: broken}))) == ([], 1)
 
 
-def sentences(name: str, arm: str, figures: Mapping[tuple[str, str, str], float]) -> list[str]:
+def sentences(name: str, arm: str, figures: Mapping[str, float]) -> list[str]:
     """What the report says of each claim that fails when one arm has these figures."""
-    of = load_scenario(name)
-    idle = {(load, "guest", "cpu.idle"): 0.9 for load in of.loads}
-    cell = CellResult(arm, 1, Status.PASS, figures={**idle, **figures}, digest="d", outcome=Outcome.BYE)
-    verdict = judge(of, [cell], seeds=(1,), arms=(arm,))
-    return [claim.sentence for claim in verdict.claims if claim.judgement.status is Status.FAIL]
+    claims = verdict(name, {arm: figures}).claims
+    return [claim.sentence for claim in claims if claim.judgement.status is Status.FAIL]
 
 
-def shared(fast: float, slow: float, iops: float) -> dict[tuple[str, str, str], float]:
+def shared(fast: float, slow: float, iops: float) -> dict[str, float]:
     """Load together of null-shared-tags: tags that both hold in the mean, and the fast one's IOPS."""
-    tags = {"lun": {"fast.tags": fast, "slow.tags": slow}}
-    found = {
-        ("together", role, f"{name}.{what}"): value
-        for role, each in tags.items()
-        for name, value in each.items()
-        for what in ("mean", "max")
-    }
-    return {
-        **found,
-        ("together", "host", "nullb.tags.free"): 64 - fast - slow,
-        ("together", "fast", "iops"): iops,
-        ("together", "slow", "iops"): slow * 2.5,
-    }
+    tags = {"fast": fast, "slow": slow}
+    held = {f"together.lun.{name}.tags.{what}": mean for name, mean in tags.items() for what in ("mean", "max")}
+    rates = {"together.fast.iops": iops, "together.slow.iops": slow * 2.5}
+    return {**held, **rates, "together.host.nullb.tags.free": 64 - fast - slow}
 
 
 def test_starvation_by_another_cause_is_not_blamed_on_the_slow_device() -> None:
@@ -147,12 +135,9 @@ def test_starvation_by_another_cause_is_not_blamed_on_the_slow_device() -> None:
 
 
 def test_a_stripe_that_swaps_chunks_is_not_blamed_on_plug_merging() -> None:
-    figures = {
-        ("write", "writer", "members.merges"): 79.5,
-        ("write", "writer", "members.bios"): 1000.0,
-        ("write", "writer", "members.sectors"): 8000.0,
-    }
-    (said,) = sentences("striped-batches", "pages", figures)
+    figures = {"merges": 79.5, "bios": 1000.0, "sectors": 8000.0}
+    of_writer = {f"write.writer.members.{name}": value for name, value in figures.items()}
+    (said,) = sentences("striped-batches", "pages", of_writer)
     assert said == (
         "cause unknown; ruled out: bios are smaller than a page of eight sectors"
         " (pages.write.writer.members.sectors / pages.write.writer.members.bios = 8, not < 7.9)"
