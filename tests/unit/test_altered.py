@@ -14,7 +14,7 @@ import pytest
 from harness.cli import main
 from harness.commands import verdict
 from harness.record.judging import Altered, rejudge
-from harness.record.store import RunFolder, read_boot, save_boot, with_checksums
+from harness.record.store import RunFacts, RunFolder, read_boot, save_boot, with_checksums
 from harness.scenario.model import Claim, Control, Status
 from lab.base.digest import digest_bytes, digest_results
 from lab.base.errors import EXIT_CANNOT_JUDGE
@@ -32,12 +32,6 @@ def copy_seed_1(run: RunFolder) -> None:
     for seed in (2, 3):
         shutil.rmtree(boot(run, "none", seed))
         shutil.copytree(boot(run, "none", 1), boot(run, "none", seed))
-
-
-def other_digest(run: RunFolder) -> None:
-    """Another digest in the first boot's record, with a checksum that fits."""
-    record = read_boot(boot(run, "none", 1))
-    save_boot(replace(record, digest="0" * 64))
 
 
 def replay_seed_1(run: RunFolder) -> None:
@@ -87,8 +81,25 @@ def as_before_checksums(change: Callable[[RunFolder], None]) -> Callable[[RunFol
 
 def other_record(run: RunFolder, **changed: Any) -> None:
     """Another record of the first boot, with a checksum that fits."""
+    save_boot(replace(read_boot(boot(run, "none", 1)), **changed))
+
+
+def other_file(run: RunFolder, name: str, change: Callable[[bytes], bytes], **fingerprint: str) -> None:
+    """Another file of the first boot, with a checksum and a digest that fit."""
     record = read_boot(boot(run, "none", 1))
-    save_boot(replace(record, **changed))
+    files = {**record.files, name: change(record.files[name])}
+    other_record(run, files=files, digest=digest_results(files), fingerprint={**record.fingerprint, **fingerprint})
+
+
+def other_facts(run: RunFolder, facts: RunFacts) -> None:
+    """Other facts of the run, with checksums that fit."""
+    plan = with_checksums(facts, (run.path / "scenario.json").read_bytes())
+    (run.path / "run.json").write_text(json.dumps(plan))
+
+
+def other_digest(run: RunFolder) -> None:
+    """Another digest in the first boot's record, with a checksum that fits."""
+    other_record(run, digest="0" * 64)
 
 
 def of_today(run: RunFolder) -> None:
@@ -98,11 +109,13 @@ def of_today(run: RunFolder) -> None:
 
 def more_ios(run: RunFolder) -> None:
     """fio's count of a load is larger by an amount that its latencies do not allow."""
-    record = read_boot(boot(run, "none", 1))
-    solo = json.loads(record.files["solo.json"])
-    solo["jobs"][0]["read"]["total_ios"] *= 1000
-    files = {**record.files, "solo.json": json.dumps(solo).encode()}
-    other_record(run, files=files, digest=digest_results(files))
+
+    def more(data: bytes) -> bytes:
+        solo = json.loads(data)
+        solo["jobs"][0]["read"]["total_ios"] *= 1000
+        return json.dumps(solo).encode()
+
+    other_file(run, "solo.json", more)
 
 
 def meant(run: RunFolder) -> None:
@@ -111,8 +124,7 @@ def meant(run: RunFolder) -> None:
     rows = [{"ratio": entry.ratio.text, "expect": entry.expect.text} for entry in entries]
     (run.path / "scenario.yaml").write_text(json.dumps({"claims": rows}))
     edit("scenario.json", lambda model: model.update(meant=["busy-cpu"]))(run)
-    plan = with_checksums(run.facts, (run.path / "scenario.json").read_bytes())
-    (run.path / "run.json").write_text(json.dumps(plan))
+    other_facts(run, run.facts)
 
 
 def without_seeds(plan: Any) -> None:
@@ -139,15 +151,7 @@ def without_results(run: RunFolder) -> None:
 
 def other_file_sent(run: RunFolder) -> None:
     send(run)
-    record = read_boot(boot(run, "none", 1))
-    solo = record.files["solo.json"] + b" "
-    save_boot(
-        replace(
-            record,
-            files={**record.files, "solo.json": solo},
-            digest=digest_results({**record.files, "solo.json": solo}),
-        )
-    )
+    other_file(run, "solo.json", lambda data: data + b" ")
 
 
 def as_one_seed(run: RunFolder) -> None:
@@ -156,9 +160,8 @@ def as_one_seed(run: RunFolder) -> None:
         if cell.seed > 1:
             shutil.rmtree(run.boot_folder(cell))
     cells = tuple(cell for cell in run.facts.cells if cell.seed == 1)
-    facts = replace(run.facts, seeds=(1,), cells=cells, command=("blklab", "run", "sample", "--seeds", "3"))
-    plan = with_checksums(facts, (run.path / "scenario.json").read_bytes())
-    (run.path / "run.json").write_text(json.dumps(plan))
+    command = ("blklab", "run", "sample", "--seeds", "3")
+    other_facts(run, replace(run.facts, seeds=(1,), cells=cells, command=command))
 
 
 def other_bounds(run: RunFolder) -> None:
@@ -171,21 +174,13 @@ OOPS = "[    5.000000] Kernel panic - not syncing: Fatal exception\n"
 
 
 def recomputed(run: RunFolder, **kernel: str) -> None:
-    """Other facts of the kernel, with checksums that fit."""
-    facts = replace(run.facts, kernel=replace(run.facts.kernel, **kernel))
-    plan = with_checksums(facts, (run.path / "scenario.json").read_bytes())
-    (run.path / "run.json").write_text(json.dumps(plan))
+    other_facts(run, replace(run.facts, kernel=replace(run.facts.kernel, **kernel)))
 
 
 def log(line: str, **fingerprint: str) -> Callable[[RunFolder], None]:
     """The kernel's log of the first boot with a further line, and with checksums and digests that fit."""
-
-    def tamper(run: RunFolder) -> None:
-        record = read_boot(boot(run, "none", 1))
-        files = {**record.files, "kmsg": record.files["kmsg"] + f"[    1.000000] {line}\n".encode()}
-        other_record(run, files=files, fingerprint={**record.fingerprint, **fingerprint})
-
-    return tamper
+    row = f"[    1.000000] {line}\n".encode()
+    return lambda run: other_file(run, "kmsg", lambda data: data + row, **fingerprint)
 
 
 def other_job(run: RunFolder) -> None:
@@ -325,13 +320,14 @@ def test_what_a_rewrite_of_every_file_changes_unseen_is_told(
 
 def test_more_idle_time_than_passed_cannot_be_judged(tmp_path: Path) -> None:
     """The kernel's own rounding aside; checksums fit, and the stored verdict passed."""
-    run = finished(tmp_path, GREEN, {})
-    record = read_boot(boot(run, "none", 1))
-    name = "solo.samples.json"
-    samples = json.loads(record.files[name])
-    samples["cpu"]["idle"] = 2 * samples["cpu"]["ticks"]
-    files = {**record.files, name: json.dumps(samples).encode()}
-    other_record(run, files=files, digest=digest_results(files))
+    run, name = finished(tmp_path, GREEN, {}), "solo.samples.json"
+
+    def idler(data: bytes) -> bytes:
+        samples = json.loads(data)
+        samples["cpu"]["idle"] = 2 * samples["cpu"]["ticks"]
+        return json.dumps(samples).encode()
+
+    other_file(run, name, idler)
     again = rejudge(run.path)
     (wrong,) = {reason for cell in again.verdict.cells for reason in cell.reasons}
     assert wrong == f'{name}: field "cpu.idle" is 20000000000 ns of 10000000000 ns'
