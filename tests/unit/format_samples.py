@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Verdicts with something of everything, for the formats that other programs read."""
 
+import io
 from dataclasses import replace
+
+from rich.console import Console
 
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict, judge
 from harness.record.store import KernelFacts, PlannedCell, RunFacts
 from harness.report.claims import JudgedRun
+from harness.report.terminal.run import Detail, print_verdict
 from harness.scenario.model import KnownFailure, Scenario, Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, cells, claim, control, ratio, scenario
@@ -77,3 +81,12 @@ def good() -> JudgedRun:
     base = cells("none", 94, 95, 96) + cells("red", 5, 6, 7)
     facts = replace(FACTS, baseline="20260101T000000.000Z-6.1.0-50-amd64-123456", base=BASE)
     return JudgedRun(model, judge(model, results, base, release=TEST.release), facts)
+
+
+def printed(
+    model: Scenario, verdict: Verdict, facts: RunFacts = FACTS, *, detail: Detail = Detail.NORMAL, width: int = 160
+) -> str:
+    """The report for a terminal."""
+    out = io.StringIO()
+    print_verdict(Console(file=out, width=width), JudgedRun(model, verdict, facts), detail)
+    return out.getvalue()

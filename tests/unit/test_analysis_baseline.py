@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Two kernels on one scenario: what may be compared, and how it is shown."""
+"""Two kernels on one scenario: what may be compared, and how it is shown; what a person sees of a first run."""
 
-import io
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from harness.judge.cells import CellResult, differences
 from harness.judge.cells import comparable as beside
 from harness.judge.verdict import Verdict, judge, verdict_document
 from harness.record.store import KernelFacts
-from harness.report.claims import JudgedRun, conclusion
-from harness.report.terminal.run import Detail, print_verdict
+from harness.report.claims import conclusion
+from harness.report.terminal.progress import Tally
+from harness.report.terminal.run import Detail
+from harness.run.events import CellFinished, CellStarted, RunStarted
 from harness.scenario.model import Bound, Status
 from lab.base.record import Outcome
-from tests.unit.analysis_samples import SEEDS, cells, claim, ratio, scenario
+from tests.unit.analysis_samples import AT_MOST, SEEDS, cells, claim, control, ratio, scenario
 from tests.unit.format_samples import FACTS
+from tests.unit.format_samples import printed as report
 
 PRINT = {"kernel": "k1", "base": "b1", "job": "j1", "qemu": "7.2", "argv": "-m", "seed": "1"}
 OTHER_KERNEL = {**PRINT, "kernel": "k0", "base": "b0", "job": "j0"}
@@ -36,9 +37,7 @@ def compared(base: list[CellResult], *figures: float) -> Verdict:
 
 
 def shown(verdict: Verdict, detail: Detail = Detail.NORMAL) -> str:
-    out = io.StringIO()
-    print_verdict(Console(file=out, width=160), JudgedRun(MODEL, verdict, BOTH), detail)
-    return out.getvalue()
+    return report(MODEL, verdict, BOTH, detail=detail)
 
 
 def test_two_kernels_are_compared_when_all_else_is_the_same() -> None:
@@ -132,3 +131,39 @@ def test_a_claim_about_the_device_looks_at_the_kernel_that_it_names() -> None:
 def test_only_what_kernels_cannot_help_is_left_out_of_the_comparison() -> None:
     assert differences(PRINT, OTHER_KERNEL) == ()
     assert differences(PRINT, {}) == ("argv", "qemu", "seed")
+
+
+def test_a_draft_is_a_table_of_its_ratios_with_one_caveat() -> None:
+    """A window of 2 s of a test of 10 s: two claims and a control have their figures, the reason is there once."""
+    drafts = [replace(claim(), draft=True), replace(claim(AT_MOST), draft=True)]
+    plain = scenario(drafts, [control()], ["none", "red"])
+    loads = {name: replace(load, published=10 * 10**9, runtime=2 * 10**9) for name, load in plain.loads.items()}
+    model = replace(plain, loads=loads, meant=())
+    verdict = judge(model, cells("none", 95, 96, 97) + cells("red", 5, 5, 5), seeds=SEEDS)
+    text = " ".join(report(model, verdict).split())
+    assert (verdict.status, verdict.exit_code) == (Status.DONE, 0)
+    assert text.count("what the test of 10 s shows later than 2 s") == 1
+    assert text.count("draft hold the share is kept (draft") == 2 and "ok fail it can starve 0.05000" in text
+    assert "inconclusive" not in text and "within layout" not in text
+
+
+def test_two_builds_of_one_release_have_columns_of_their_own() -> None:
+    facts = replace(FACTS, base=replace(FACTS.kernel, spec="path:other", digest="x"))
+    model = scenario([claim()], [], ["none"])
+    verdict = judge(model, cells("none", 95, 96, 97), cells("none", 90, 91, 92), seeds=SEEDS)
+    text = report(model, verdict, facts)
+    (heads,) = [line.split() for line in text.splitlines() if line.lstrip().startswith("arm ")]
+    assert heads == ["arm", "load", "role", "path:other", FACTS.kernel.spec, "quotient"]
+    assert "baseline: path:other" in text
+
+
+def test_the_rest_is_estimated_by_what_each_arm_takes() -> None:
+    """On this host the boot of 10 s took 50 s: the one of 40 s, 50 s after its start, takes 200 s; 150 s are left."""
+    seconds = 0.0
+    tally = Tally(lambda: seconds)
+    tally.take(RunStarted("s", "6.1", 2, 2, {"slower": 10.0, "base": 40.0}))
+    tally.take(CellStarted(1, "base", 1))
+    tally.take(CellStarted(2, "slower", 1))
+    seconds = 50.0
+    tally.take(CellFinished(2, "slower", 1, Status.PASS, 50.0))
+    assert tally.remaining() == 150.0

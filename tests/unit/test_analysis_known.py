@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Cells and how they end, the roll-up, and claims that are known to fail on some kernels."""
 
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from harness.judge.cells import (
     ENDINGS,
@@ -32,12 +30,11 @@ from harness.judge.cells import (
 )
 from harness.judge.claims import XFAIL, XPASS, JudgedCondition, ReproductionVerdict
 from harness.judge.verdict import Verdict, judge, verdict_document
-from harness.report.claims import JudgedRun, conclusion
-from harness.report.terminal.run import print_verdict
+from harness.report.claims import conclusion
 from harness.scenario.model import Bound, Claim, KnownFailure, Reproduction, Scenario, Status
 from lab.base.record import BootRecord, Outcome
 from tests.unit.analysis_samples import AT_LEAST, SEEDS, SHARE, cell, cells, claim, ensemble, ratio, scenario
-from tests.unit.format_samples import FACTS
+from tests.unit.format_samples import printed
 
 KNOWN = KnownFailure(">= 5.8, < 5.14", "tags are first come, first served", "https://example.org/fix")
 OLD, NEW = "5.10.0-46-amd64", "6.1.0-50-amd64"
@@ -51,12 +48,6 @@ def judged(*together: float, release: str = OLD, model: Scenario | None = None) 
     return judge(model or scenario([known_claim()]), cells("none", *together), release=release)
 
 
-def shown(verdict: Verdict) -> str:
-    out = io.StringIO()
-    print_verdict(Console(file=out, width=200), JudgedRun(scenario([known_claim()]), verdict, FACTS))
-    return out.getvalue()
-
-
 def test_an_expected_failure_does_not_fail_the_run() -> None:
     verdict = judged(5, 6, 7)
     (one,) = verdict.claims
@@ -66,7 +57,7 @@ def test_an_expected_failure_does_not_fail_the_run() -> None:
         "known to fail on kernels >= 5.8, < 5.14: tags are first come, first served (https://example.org/fix)"
     )
     assert conclusion(verdict) == "1 claim failed as known (exit 0)"
-    assert "XFAIL  hold  the share is kept" in shown(verdict)
+    assert "XFAIL  hold  the share is kept" in printed(scenario([known_claim()]), verdict)
 
 
 def test_an_unexpected_pass_fails_the_run_and_says_why() -> None:
@@ -76,7 +67,7 @@ def test_an_unexpected_pass_fails_the_run_and_says_why() -> None:
     assert (one.word, one.judgement.status) == (XPASS, Status.PASS)
     assert "the expectation is out of date" in one.sentence
     assert conclusion(verdict) == "1 claim held although known to fail (exit 1)"
-    assert "XPASS  hold  the share is kept" in shown(verdict)
+    assert "XPASS  hold  the share is kept" in printed(scenario([known_claim()]), verdict)
 
 
 @pytest.mark.parametrize("release", [NEW, "", "next-20240101"])
