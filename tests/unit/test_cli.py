@@ -253,15 +253,6 @@ def test_what_a_command_gets(
     assert getattr(build_parser(words).parse(words), name) == value
 
 
-def test_help_imports_no_command() -> None:
-    """0.3 s are not enough for networkx, rich and the rest."""
-    program = (
-        "import sys; from harness.cli import main; main(['--help'])\n"
-        "sys.exit(any(name in sys.modules for name in ('rich', 'networkx', 'harness.commands.run', 'lab.session')))"
-    )
-    assert python(program, stdout=subprocess.DEVNULL).returncode == 0
-
-
 def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     assert main(["--version"]) == 0
@@ -287,22 +278,23 @@ def test_a_misspelt_word_gets_a_suggestion(
     assert suggestion in capsys.readouterr().err
 
 
-def test_a_run_without_paths_imports_no_networkx() -> None:
-    program = (
-        "import sys, harness.commands.run as run\n"
-        "run._scenarios(['shared-queue'], None)\n"
-        "sys.exit('networkx' in sys.modules)"
-    )
-    assert python(program).returncode == 0
-
-
-def test_a_run_imports_neither_clusters_nor_builds_nor_exports() -> None:
-    program = (
-        "import sys, harness.commands.run\n"
-        "unused = ('harness.grid', 'lab.kernels.tree', 'lab.kernels.ubuntu', 'xml.etree', 'tomllib')\n"
-        "sys.exit(any(name in sys.modules for name in unused))"
-    )
-    assert python(program).returncode == 0
+@pytest.mark.parametrize(
+    ("program", "unused"),
+    [
+        # 0.3 s are not enough for networkx, rich and the rest.
+        ("harness.cli.main(['--help'])", {"rich", "networkx", "harness.commands.run", "lab.session"}),
+        ("harness.commands.run._scenarios(['shared-queue'], None)", {"networkx"}),
+        (
+            "harness.commands.run",
+            {"harness.grid", "lab.kernels.tree", "lab.kernels.ubuntu", "xml.etree", "tomllib"},
+        ),
+    ],
+    ids=["help", "paths", "run"],
+)
+def test_what_a_command_does_not_use_is_not_imported(program: str, unused: set[str]) -> None:
+    module = "harness.cli" if "cli" in program else "harness.commands.run"
+    text = f"import sys, {module}\n{program}\nsys.exit(bool({unused} & {{*sys.modules}}))"
+    assert python(text, stdout=subprocess.DEVNULL).returncode == 0
 
 
 def test_garbage_is_collected_again_after_the_imports(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,37 +9,22 @@ import pytest
 from harness.cli import main
 from harness.grid.measure import boots_of
 from harness.limits.cost import boot_seconds
-from harness.record.index import IndexedRun
+from harness.record.index import IndexedRun, indexed_runs
 from harness.report.format import duration
 from harness.report.terminal.scenario import Estimate, total
 from harness.scenario.load import read_scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.resolve import resolve
-from tests.unit.record_samples import MODEL
+from tests.unit.record_samples import MODEL, run_of
 
-RUN = IndexedRun(
-    path="sample/1",
-    stamp="1.1",
-    scenario=MODEL.name,
-    run_id="1",
-    started="2026-01-01T00:00:00Z",
-    spec="debian:6.1",
-    release="6.1.0-50-amd64",
-    series="6.1",
-    kernel="0" * 64,
-    mutant="",
-    origin="",
-    scenario_digest="0" * 64,
-    qemu="",
-    baseline="",
-    status="PASS",
-    exit_code=0,
-    seeds=2,
-    boots=4,
-    seconds=40.0,
-    size=1,
-)
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> IndexedRun:
+    """Four boots that took 40 s."""
+    run_of(tmp_path, [95.0, 96.0])
+    (run,) = indexed_runs(tmp_path)
+    return replace(run, seconds=40.0)
 
 
 @pytest.fixture
@@ -111,15 +96,15 @@ def test_a_matrix_checks_each_kernel_as_a_run_does(
     assert "\n8 boots, " in shown.out and f"path:{tree}: " in shown.err
 
 
-def test_the_time_is_that_of_stored_runs_of_the_same_kernel() -> None:
-    other = replace(RUN, spec="debian:7.2", seconds=80.0)
-    assert Estimate(MODEL, "debian:6.1", 8).seconds([RUN, other]) == 80.0
-    assert Estimate(MODEL, "debian:7.2", 8).seconds([RUN, other]) == 160.0
-    assert Estimate(MODEL, "debian:5.10", 8).seconds([RUN, other]) == 120.0
-    assert Estimate(MODEL, "debian:6.1", 8).seconds([replace(RUN, scenario="another")]) is None
-    assert Estimate(MODEL, "debian:6.1", 8).seconds([replace(RUN, seconds=None)]) is None
+def test_the_time_is_that_of_stored_runs_of_the_same_kernel(earlier: IndexedRun) -> None:
+    other = replace(earlier, spec="debian:7.2", seconds=80.0)
+    assert Estimate(MODEL, "debian:6.1", 8).seconds([earlier, other]) == 80.0
+    assert Estimate(MODEL, "debian:7.2", 8).seconds([earlier, other]) == 160.0
+    assert Estimate(MODEL, "debian:5.10", 8).seconds([earlier, other]) == 120.0
+    assert Estimate(MODEL, "debian:6.1", 8).seconds([replace(earlier, scenario="another")]) is None
+    assert Estimate(MODEL, "debian:6.1", 8).seconds([replace(earlier, seconds=None)]) is None
     unknown = Estimate(MODEL, "debian:6.1", 2)
-    assert unknown.words([RUN]) == "about 20 s"
+    assert unknown.words([earlier]) == "about 20 s"
     assert unknown.words([]) == f"at most {duration(2 * boot_seconds(MODEL))}"
-    both = total([Estimate(MODEL, "debian:6.1", 2), replace(unknown, scenario=replace(MODEL, name="x"))], [RUN])
+    both = total([Estimate(MODEL, "debian:6.1", 2), replace(unknown, scenario=replace(MODEL, name="x"))], [earlier])
     assert both.startswith("2 cells (scenario x kernel), 4 boots, about 20 s as earlier runs took and at most ")
