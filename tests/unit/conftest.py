@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What every unit test may use."""
 
+import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.packages import lock
+from tests.unit.diskd_library import library
 from tests.unit.kernel_samples import Repository
 
 
@@ -17,6 +19,12 @@ def host_tools() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BLKLAB_TOOLS", "host")
         yield
+
+
+@pytest.fixture(scope="session")
+def lib(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The C parts of the in-guest disk."""
+    return library(tmp_path_factory.mktemp("diskd"))
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from ctypes import (
     c_void_p,
     pointer,
 )
-from functools import cache
 from pathlib import Path
 
 from lab.native.programs import DIALECT, ROOT, WARNINGS
@@ -155,9 +154,8 @@ class RingCommand(Structure):
     ]
 
 
-@cache
 def library(folder: Path) -> ctypes.CDLL:
-    """Built in ``folder``, once for each."""
+    """Built in ``folder``."""
     path = folder / "libdiskd.so"
     sources = [str(SOURCES / name) for name in PARTS]
     subprocess.run(["gcc", *DIALECT, *WARNINGS, "-O1", "-shared", "-fPIC", "-o", str(path), *sources], check=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Two kernels side by side: what is no difference, what is one, and what is worth a mark."""
+"""Two kernels side by side, and a figure over runs: what is no difference, what is one, and what is worth a mark."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -10,14 +10,15 @@ from rich.console import Console
 
 from harness.base.plain import identity
 from harness.cli import main
-from harness.grid.timeline import text
-from harness.judge.cells import CellResult
+from harness.grid.lines import GridLine, KernelSide
+from harness.grid.timeline import FigureSeries, history, text
+from harness.judge.cells import CellResult, Ensemble
 from harness.judge.difference import LARGE, LARGE_BECAUSE, null_evidence
 from harness.judge.visible import unseen
 from harness.patch.report import summary
 from harness.patch.study import outcomes
-from harness.record.index import pairs, side
-from harness.record.store import load_run
+from harness.record.index import IndexedRun, indexed_runs, pairs, side
+from harness.record.store import load_run, read_boot, save_boot
 from harness.report.format import percent
 from harness.report.models import TOLERANCE
 from harness.report.terminal.grid import Compared, print_comparison
@@ -137,10 +138,6 @@ def test_seeds_that_only_one_side_has_are_left_out(tmp_path: Path, capsys: pytes
 def test_what_was_made_otherwise_is_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, two = run_of(tmp_path, [95.0, 96.0]), run_of(tmp_path, [50.0, 51.0], release=NEW)
     for boot in two.path.glob("boots/*"):
-        from dataclasses import replace
-
-        from harness.record.store import read_boot, save_boot
-
         record = read_boot(boot)
         save_boot(replace(record, fingerprint={**record.fingerprint, "qemu": "another"}))
     code, out = compare(capsys, str(one.path), str(two.path))
@@ -173,10 +170,6 @@ def test_a_kernel_s_newest_run_is_taken(tmp_path: Path) -> None:
 
 
 def test_nothing_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from dataclasses import replace
-
-    from tests.unit.record_samples import MODEL
-
     run_of(tmp_path, [95.0])
     run_of(tmp_path, [95.0], release=NEW, model=replace(MODEL, name="other"))
     with pytest.raises(Misuse, match=r"5\.10 is not a folder"):
@@ -218,3 +211,70 @@ def test_compare_patch_and_timeline_say_what_their_cells_cannot_show(
     made = Kernels([20.0, 95.0])
     assert "\nnot visible: HIDDEN\n" in text(made.timeline())
     assert seen == [8, 8, 6]
+
+
+FAST = "none together.fast.iops"
+
+
+def found(*levels: float, spread: float = 0.0) -> list[tuple[float, float]]:
+    """The medians around each change; a run has a seed at, above and below its level."""
+    run = IndexedRun(*("" for _ in fields(IndexedRun)))  # type: ignore[arg-type]
+    values = {
+        place: Ensemble({1: level * (1 - spread), 2: level, 3: level * (1 + spread)})
+        for place, level in enumerate(levels)
+    }
+    line = GridLine("together.fast.iops", values, dict.fromkeys(values, KernelSide(run.kernel_facts, ())), exact=False)
+    changes = [change for _, _, change in FigureSeries("versions", line, (run,) * len(levels)).changes()]
+    return [(change.before.median, change.after.median) for change in changes if change.before and change.after]
+
+
+@pytest.mark.parametrize(
+    ("levels", "spread", "changes"),
+    [
+        ([100, 100, 80, 80, 100], 0.0, [(100, 80), (80, 100)]),
+        ([100, 80], 0.01, [(100, 80)]),
+        ([100, 80], 0.2, []),
+        ([100, 97], 0.0, []),
+        ([0, 5], 0.0, [(0, 5)]),
+        ([100], 0.0, []),
+    ],
+)
+def test_neighbours_differ_by_the_rule_of_compare(
+    levels: list[float], spread: float, changes: list[tuple[float, float]]
+) -> None:
+    assert found(*levels, spread=spread) == changes
+
+
+def test_series_over_days_and_over_versions(tmp_path: Path) -> None:
+    for day, level in enumerate([95, 95, 60], start=1):
+        run_of(tmp_path, [level, level + 1], day=day)
+    run_of(tmp_path, [30, 31], release="5.10.0-46-amd64", day=9)
+    run_of(tmp_path, [1, 2], day=10, model=replace(MODEL, pause=1))
+    run_of(tmp_path, [20, 21], release="6.12.1-amd64", day=11)
+    every, left_out = history(tmp_path, indexed_runs(tmp_path), "iops")
+    series = {one.over: one for one in every if one.line.title == FAST}
+    assert list(series) == ["days on 6.1", "versions"]
+    assert [value.low for value in series["days on 6.1"].line.values.values()] == [95, 95, 60]
+    assert [value.low for value in series["versions"].line.values.values()] == [30, 60, 20]
+    assert left_out == 1
+
+
+def test_one_seed_of_the_virtual_clock_decides(tmp_path: Path) -> None:
+    """160 and 7,614 IOPS of one seed each, as of null-shared-tags on 5.10 and 6.1."""
+    for day, level in enumerate([2, 95], start=1):
+        run_of(tmp_path, [level], day=day)
+    every, _ = history(tmp_path, indexed_runs(tmp_path), "iops")
+    assert [one.line.title for one in every if any(one.changes())] == [FAST]
+
+
+def test_the_command_reports_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for day, level in enumerate([95, 95, 60, 60], start=1):
+        run_of(tmp_path, [level, level + 0.5], day=day)
+    assert main(["compare", "--history", "sample", "--results", str(tmp_path)]) == EXIT_PASS
+    out = capsys.readouterr().out
+    assert "-36.7%  95.25 -> 60.25  between 2026-01-02 02:00  6.1.0-18-amd64 and 2026-01-03 02:00" in out
+    assert out.count("blklab compare sample/") == 1
+    lines = [line for line in out.splitlines() if line.startswith("  none") or line.startswith("  red")]
+    assert lines[0].startswith("  none together.fast.iops"), "what changes comes first"
+    assert main(["compare", "--history", "sampel", "--results", str(tmp_path)]) == EXIT_MISUSE
+    assert "did you mean sample?" in capsys.readouterr().err

@@ -9,18 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.diskd_library import ALONE, Link, Rig, library
+from tests.unit.diskd_library import ALONE, Link, Rig
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 MS = 10**6
 MB = 10**6
 KIB64 = 64 << 10
 SEEKING, MOVING = 1, 2
-
-
-@pytest.fixture(scope="session")
-def lib(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return library(tmp_path_factory.getbasetemp())
 
 
 def test_a_disk_serves_one_job_after_another_with_seeks_and_flushes(lib: ctypes.CDLL) -> None:
