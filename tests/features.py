@@ -10,7 +10,7 @@ from typing import Any, cast
 from harness.scenario import schema
 from harness.scenario.events import ACTIONS, ENDED_BY
 from harness.scenario.fio import CGROUP_FILES
-from lab.topology import fields, limits, load
+from lab.topology import fields, limits
 from lab.topology.emulated import CONTROLLERS
 from lab.topology.model import EMULATED, Driver, StackKind
 from lab.yaml.fields import Choice, Field, Flag
@@ -251,9 +251,9 @@ def _stacks() -> Iterator[Feature]:
 
 
 def _stack_keys() -> Iterator[Feature]:
-    every = {described.name: described for described in fields._STACK.fields if described not in _OTHERWISE}
-    for kind, keys in load._OWN_KEYS.items():
-        for described in (every[key] for key in sorted(keys & every.keys())):
+    for kind in StackKind:
+        own = (described for described in fields.STACK_KEYS[kind] if described not in _OTHERWISE)
+        for described in sorted(own, key=lambda described: described.name):
             for name, value in _values(described):
                 needs = ("md raid10",) if described is fields.LAYOUT else _KIND_OF.get(kind, (str(kind),))
                 yield Feature(described.name, name, _set(_stack, described.name, value), needs)

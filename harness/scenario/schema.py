@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The keys of a scenario file, for the loader, the JSON schema and the reference page."""
+"""The keys of a scenario file, for the loader and the reference page."""
 
 from dataclasses import dataclass, replace
 from datetime import date

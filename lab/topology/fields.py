@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The keys of a topology file, for the loader, the settings of arms, the JSON schema and the reference page."""
+"""The keys of a topology file, for the loader, the settings of arms and the reference page."""
 
+from collections.abc import Mapping
+from itertools import chain
 from types import SimpleNamespace
 
 from lab.topology.model import EMULATED, NEAR, Driver, Processors, StackKind, Zone
@@ -244,6 +246,18 @@ _QUEUE = Record(QUEUE_FIELDS, make=dict)
 QUEUE = Field("queue", _QUEUE, "settings of every LUN's request queue, before those of a scenario")
 STACK_QUEUE = Field("queue", _QUEUE, "settings of its own request queue")
 STACK_MD = Field("md", Record(MD_FIELDS, make=dict), "settings of the array")
+STACK_KEYS: Mapping[StackKind, tuple[Field, ...]] = {
+    StackKind.STRIPE: (CHUNK,),
+    StackKind.LINEAR: (OFFSET, STACK_SIZE),
+    StackKind.MULTIPATH: (SELECTOR, POLICY, MODE, REPEAT_COUNT, THROUGHPUT),
+    StackKind.MD: (LEVEL, CHUNK, STACK_SIZE, BITMAP, RESYNC, WRITE_MOSTLY, WRITE_BEHIND, LAYOUT, STACK_MD),
+    StackKind.NVME: (IOPOLICY,),
+    StackKind.SNAPSHOT: (CHUNK, SIDE),
+    StackKind.LOOP: (STACK_SIZE, DIRECT_IO),
+    StackKind.FILESYSTEM: (FS_TYPE, MKFS, MOUNT),
+    StackKind.CRYPT: CRYPT_FLAGS,
+}
+"""The keys that each kind has besides its members and its queue."""
 
 VM_FIELDS: tuple[Field, ...] = (
     _attribute("dirty_bytes", size(1 << 16, 1 << 38), "dirty bytes at which writers are throttled", "192M"),
@@ -286,13 +300,7 @@ _HBA = Record(
 )
 _LUN = Record((HBA, LUN_DISKS, PATH))
 _BOX = Record((MODEL, BOX_DISKS, PATH))
-_STACK = Record(
-    (
-        *(KIND, OVER, CHUNK, OFFSET, STACK_SIZE, SELECTOR, POLICY, MODE, REPEAT_COUNT, THROUGHPUT, LEVEL, BITMAP),
-        *(RESYNC, WRITE_MOSTLY, WRITE_BEHIND, LAYOUT, IOPOLICY, SIDE, DIRECT_IO, FS_TYPE, MKFS, MOUNT),
-        *(*CRYPT_FLAGS, STACK_QUEUE, STACK_MD),
-    )
-)
+_STACK = Record((KIND, OVER, *dict.fromkeys(chain.from_iterable(STACK_KEYS.values())), STACK_QUEUE))
 DISKS = Field("disks", NamedRanges(_DISK, "disk"), "disks", required=True)
 HBAS = Field("hbas", NamedRanges(_HBA, "HBA", most=32), "host adapters", required=True)
 LUNS = Field("luns", NamedRanges(_LUN, "LUN"), "block devices of the HBAs", required=True)
@@ -332,8 +340,7 @@ DISK_SETTINGS = DISK_PARAMETERS | _by_name(*ZONE_FIELDS)
 LINK_SETTINGS = _by_name(LINK_RATE, COST)
 VM_SETTINGS = _by_name(*VM_FIELDS)
 MACHINE_SETTINGS = _by_name(CPUS, TURN, COUNTED, NODES)
-STACK_SETTINGS = _by_name(
-    *(CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT, SELECTOR, POLICY, MODE, LEVEL, BITMAP, IOPOLICY),
-    *(*CRYPT_FLAGS, RESYNC, WRITE_MOSTLY, WRITE_BEHIND, LAYOUT, DIRECT_IO, SIDE, FS_TYPE, MKFS, MOUNT),
-)
+STACK_SETTINGS = {
+    field.name: field for fields in STACK_KEYS.values() for field in fields if field not in (THROUGHPUT, STACK_MD)
+}
 """Keys that an arm may set, by name."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lab.base.errors import Misuse
-from lab.topology.fields import ATTRIBUTES, CRYPT_FLAGS, STACK_SETTINGS, THROUGHPUT, TOPOLOGY, TOPOLOGY_RECORD
+from lab.topology.fields import ATTRIBUTES, STACK_KEYS, STACK_SETTINGS, THROUGHPUT, TOPOLOGY, TOPOLOGY_RECORD
 from lab.topology.limits import refusals
 from lab.topology.model import (
     NEAR,
@@ -215,19 +215,6 @@ def _check_boxes(boxes: Mapping[str, Enclosure], rows: Rows) -> None:
 
 
 _LEAST_MEMBERS = {"raid0": 1, "raid1": 2, "raid10": 2, "raid4": 3, "raid5": 3, "raid6": 4}
-_OWN_KEYS: Mapping[StackKind, frozenset[str]] = {
-    StackKind.LINEAR: frozenset({"offset", "size"}),
-    StackKind.STRIPE: frozenset({"chunk"}),
-    StackKind.MULTIPATH: frozenset({"selector", "policy", "mode", "repeat_count", "throughput"}),
-    StackKind.MD: frozenset(
-        {"level", "chunk", "size", "bitmap", "resync", "write_mostly", "write_behind", "layout", "md"}
-    ),
-    StackKind.NVME: frozenset({"iopolicy"}),
-    StackKind.SNAPSHOT: frozenset({"chunk", "side"}),
-    StackKind.CRYPT: frozenset(flag.name for flag in CRYPT_FLAGS),
-    StackKind.LOOP: frozenset({"size", "direct_io"}),
-    StackKind.FILESYSTEM: frozenset({"type", "mkfs", "mount"}),
-}
 _MEMBERS: Mapping[StackKind, tuple[int, str]] = {
     **dict.fromkeys((StackKind.CRYPT, StackKind.LOOP, StackKind.FILESYSTEM), (1, "one device")),
     StackKind.SNAPSHOT: (2, "two devices: the origin and the store of its snapshot"),
@@ -259,7 +246,7 @@ def _stack(name: str, row: Row) -> Stack | None:
     kind, over = row.get("kind"), row.get("over")
     if kind is None or not over:
         return None
-    for key in row.node.entries.keys() - _OWN_KEYS[kind] - _COMMON_KEYS:
+    for key in row.node.entries.keys() - {field.name for field in STACK_KEYS[kind]} - _COMMON_KEYS:
         row.add(key, f"stack {name}: kind {kind} has no {key}")
     settings = {f"{part}/{key}": str(value) for part in ATTRIBUTES for key, value in row.get(part, {}).items()}
     others = row.given((THROUGHPUT, *STACK_SETTINGS.values()))
