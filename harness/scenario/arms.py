@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.scenario import schema
+from harness.scenario.events import queue_attributes
 from harness.scenario.model import Arm
 from harness.scenario.timing import TIMINGS
 from lab.base.errors import Misuse
@@ -24,12 +25,11 @@ _NO_SCHEDULER = "none"
 def read_arms(row: Row, *, near: Path) -> dict[str, Arm]:
     """Arms by name, without those that have a mistake. ``near`` is the scenario's folder."""
     topologies = _Topologies(row, near)
-    default_row = row.get("queue")
-    default_queue = _queue(default_row, "") if default_row else {}
+    default_queue = queue_attributes(row.get("queue"))
     arms: dict[str, Arm] = {}
     for name, arm_row in row.get("arms", {}).items():
         base = topologies.of(arm_row)
-        queue = {**(base.queue if base else {}), **default_queue, **_queue(arm_row, _QUEUE_PREFIX)}
+        queue = {**(base.queue if base else {}), **default_queue, **queue_attributes(arm_row, _QUEUE_PREFIX)}
         _check_queue(name, arm_row, queue)
         topology = _with_settings(name, arm_row, base) if base else None
         if topology:
@@ -113,16 +113,6 @@ def _with_settings(name: str, row: Row, topology: Topology) -> Topology | None:
     for reason in reasons:
         row.add("", f"arm {name}: {reason}")
     return topology if sound and not reasons else None
-
-
-def _queue(row: Row, prefix: str) -> dict[str, str]:
-    """Attributes of /sys/block/DEV/queue by name; those of an elevator start with ``iosched/``."""
-    settings: dict[str, str] = {}
-    for key in row.node.entries:
-        value = row.get(key) if key.startswith(prefix) else None
-        if value is not None:
-            settings[key.removeprefix(prefix).replace(".", "/")] = str(value)
-    return settings
 
 
 def _check_queue(name: str, row: Row, queue: Mapping[str, str]) -> None:

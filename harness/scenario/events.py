@@ -82,16 +82,19 @@ def read_events(load_row: Row, end: int) -> Iterator[Event]:
         elif row.get("member") and not row.get("do"):
             actions = names(action for action, kinds in ACTIONS.items() if StackKind.MD in kinds)
             row.add("member", "events: what is done to the member?", f"write do: {actions}")
-        elif (event := row.build(Event, queue=_queue(row.get("queue")))) is not None:
+        elif (event := row.build(Event, queue=queue_attributes(row.get("queue")))) is not None:
             if event.at >= end or len(event.times(end)) > _MOST_EVENTS:
                 says = f"{len(event.times(end))} times" if event.at < end else "after the load"
                 row.add("at", f"events: {says}", f"write 1 to {_MOST_EVENTS} times before {show_time(end)}")
             yield event
 
 
-def _queue(row: Row | None) -> dict[str, str]:
-    """Attributes of /sys/block/DEV/queue by name; those of an elevator start with ``iosched/``."""
-    return {key.replace(".", "/"): str(row.get(key)) for key in (row.node.entries if row else ()) if row}
+def queue_attributes(row: Row | None, prefix: str = "") -> dict[str, str]:
+    """Attributes of /sys/block/DEV/queue by name, of the keys with ``prefix``; of an elevator iosched/NAME."""
+    if row is None:
+        return {}
+    given = ((key, row.get(key)) for key in row.node.entries if key.startswith(prefix))
+    return {key.removeprefix(prefix).replace(".", "/"): str(value) for key, value in given if value is not None}
 
 
 def check_events(load_row: Row, events: tuple[Event, ...], arms: Mapping[str, _Queues]) -> None:
