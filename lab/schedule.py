@@ -2,7 +2,7 @@
 """When the virtual CPUs of a guest change: schedules as values, and what a boot did with one.
 
 ``lab/native/sharing/schedule.c`` carries them out. A change at a place: the CPU stands behind the block, each other CPU
-executes up to ``length`` instructions, then it goes on; ``passes`` times.
+executes up to ``length`` instructions, then it goes on; ``passes`` times. Before that a ``leader`` executes alone.
 """
 
 import random
@@ -16,22 +16,24 @@ from lab.base.errors import LabBroken
 SCHEDULE_FILE, SCHEDULE_LOG, SCHEDULE_RESULT = "schedule.txt", "schedule.log", "{load}.schedule"
 TURNS, STALLS, FEW = "turns", "stalls", "few"
 _PERMILLE = (1, 4, 20, 80)
+NOBODY = -1
 _SHORTEST, _LONGEST = 2, 5
 """Powers of ten between which the length of a change is drawn."""
 
 
 @dataclass(frozen=True, order=True)
 class Change:
-    """When ``cpu`` begins the block at ``address`` for the ``nth`` time."""
+    """When ``cpu`` begins the block at ``address`` for the ``nth`` time. The CPU ``leader`` executes before others."""
 
     cpu: int
     address: int
     nth: int
     length: int
     passes: int = 1
+    leader: int = NOBODY
 
     def __str__(self) -> str:
-        return f"at {self.cpu} {self.address:x} {self.nth} {self.length} {self.passes}"
+        return f"at {self.cpu} {self.address:x} {self.nth} {self.length} {self.passes} {self.leader}"
 
 
 @dataclass(frozen=True)
@@ -97,19 +99,23 @@ def drawn(strategy: str, seed: int, places: Mapping[tuple[int, int], int]) -> Sc
     """The schedule of a seed. ``few``: one to three changes at ``places``, of a boot without changes.
 
     Half of the changes are at a place drawn from all, whatever its count, half at one of all the times that a place
-    was begun.
+    was begun. With more than two CPUs one of the others executes before the rest: PCT's priorities.
     """
     if strategy != FEW:
         return Schedule((), strategy, seed)
     random_of = random.Random(seed)  # noqa: S311 # repeatable, not secret
     every, counts = sorted(places), [places[each] for each in sorted(places)]
+    cpus = sorted({cpu for cpu, _ in every})
     changes = set()
     for _ in range(1 + seed % 3):
         weights = counts if random_of.getrandbits(1) else None
         ((cpu, address),) = random_of.choices(every, weights)
         length = round(10 ** random_of.uniform(_SHORTEST, _LONGEST))
         passes = random_of.choice((1, 1, 2, 8))
-        changes.add(Change(cpu, address, random_of.randint(1, places[cpu, address]), length, passes))
+        nth = random_of.randint(1, places[cpu, address])
+        others = [each for each in cpus if each != cpu]
+        leader = random_of.choice(others) if len(others) > 1 else NOBODY
+        changes.add(Change(cpu, address, nth, length, passes, leader))
     return Schedule(tuple(sorted(changes)))
 
 
@@ -147,7 +153,6 @@ def read_log(folder: Path) -> Iterator[Made]:
     starts = [place for place, row in enumerate(rows) if row[0] == "change"]
     for start, end in pairwise((*starts, len(rows))):
         cpu, address, *numbers, executed = rows[start][1:]
-        nth, length, passes = map(int, numbers)
         stopped = dict[int, int]()
         # The line of a block is before its values, and CPUs execute one at a time.
         latest, stays = {cpu: stopped}, list[tuple[str, Stay]]()
@@ -159,4 +164,5 @@ def read_log(folder: Path) -> Iterator[Made]:
                 stays.append((word, Stay(int(number), int(at, 16), int(rest[0]), latest[number])))
         back = next((stay for word, stay in stays if word == "back" and stay.cpu == int(cpu)), None)
         others = tuple(stay for word, stay in stays if word == "run")
-        yield Made(Change(int(cpu), int(address, 16), nth, length, passes), int(executed), others, back, stopped)
+        change = Change(int(cpu), int(address, 16), *map(int, numbers))
+        yield Made(change, int(executed), others, back, stopped)

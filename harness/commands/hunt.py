@@ -170,7 +170,7 @@ def _reported(find: Find, strategy: str, first: int, command: str) -> Path:
         write_json(find.trial.folder / "story.json", story.plain())
     kept = KeptFind(
         *(ref_of(ground.scenario), ground.arm.name, ground.job.kernel.spec, str(fault), ground.functions),
-        tuple((each.cpu, place_of(ground, each.address), each.nth, each.length, each.passes) for each in changes),
+        tuple((at.cpu, place_of(ground, at.address), at.nth, at.length, at.passes, at.leader) for at in changes),
         *(strategy, first, after, enough(after), f"{command}: {plural(after, 'seed')}"),
     )
     path = find.trial.folder / _SCHEDULE

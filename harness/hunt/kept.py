@@ -17,7 +17,7 @@ from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import Tell
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import demand
-from lab.schedule import Change
+from lab.schedule import NOBODY, Change
 from lab.yaml import strict
 from lab.yaml.fields import Choice, Field, Integer, ListOf, Record, Row, Text
 
@@ -30,6 +30,7 @@ _CHANGE = Record(
         Field("nth", Integer(1, 2**62), "the how manyth time it begins it", required=True),
         Field("length", Integer(1, 2**62), "instructions that each other CPU executes at most", required=True),
         Field("passes", Integer(1, 2**31), "how often", default=1),
+        Field("leader", Integer(0, 7), "the CPU that executes before the others", default=NOBODY),
     )
 )
 _COUNT = Integer(1, 10**6)
@@ -74,7 +75,8 @@ def enough(after: int) -> int:
 
 @dataclass(frozen=True)
 class KeptFind:
-    """``changes`` have the places as text: CPU, place, how manyth time, length, passes. They hold for ``kernel`` alone.
+    """``changes`` have the places as text: CPU, place, how manyth time, length, passes, leader. They hold for
+    ``kernel`` alone.
 
     The search holds for every kernel: ``seeds`` of ``strategy`` from ``first`` on; on ``kernel`` it took ``after``.
     """
@@ -84,7 +86,7 @@ class KeptFind:
     kernel: str
     fault: str
     functions: tuple[str, ...]
-    changes: tuple[tuple[int, str, int, int, int], ...]
+    changes: tuple[tuple[int, str, int, int, int, int], ...]
     strategy: str
     first: int
     after: int
@@ -107,11 +109,11 @@ class KeptFind:
         """The changes in this kernel. Raises CannotJudge for a place that it does not have."""
         starts = {symbol.name: symbol.address for symbol in ground.symbols.functions}
         changes = []
-        for cpu, place, nth, length, passes in self.changes:
+        for cpu, place, *numbers in self.changes:
             name, _, offset = place.partition("+")
             if name not in starts:
                 raise CannotJudge(f"{ground.job.kernel.release} has no function {name}", remedy=f"use {self.kernel}")
-            changes.append(Change(cpu, starts[name] + int(offset, 16), nth, length, passes))
+            changes.append(Change(cpu, starts[name] + int(offset, 16), *numbers))
         return tuple(changes)
 
 
@@ -150,8 +152,9 @@ def try_find(
 
 def write_find(path: Path, kept: KeptFind) -> None:
     rows = [
-        f"  - {{cpu: {cpu}, at: {place}, nth: {nth}, length: {length}, passes: {passes}}}\n"
-        for cpu, place, nth, length, passes in kept.changes
+        f"  - {{cpu: {cpu}, at: {place}, nth: {nth}, length: {length}, passes: {passes}"
+        f"{f', leader: {leader}' * (leader != NOBODY)}}}\n"
+        for cpu, place, nth, length, passes, leader in kept.changes
     ]
     text = [
         "# SPDX-License-Identifier: GPL-2.0-only\n",
@@ -189,7 +192,8 @@ def read_find(path: Path) -> KeptFind:
     problems.raise_if_any()
     if row is None:
         raise Misuse(f"{path} cannot be read", remedy="report this as a bug of blklab")
-    changes = tuple(tuple(map(each.get, ("cpu", "at", "nth", "length", "passes"))) for each in row.get("changes"))
+    keys = ("cpu", "at", "nth", "length", "passes", "leader")
+    changes = tuple(tuple(map(each.get, keys)) for each in row.get("changes"))
     given = {key: row.get(key) for key in (*_TEXTS, *_COUNTS)}
     return KeptFind(**given, functions=tuple(row.get("functions")), good=tuple(row.get("good")), changes=changes)
 

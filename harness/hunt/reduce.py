@@ -4,12 +4,13 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from harness.hunt.trial import Fault, Ground, Trial
 from lab.base.errors import CannotJudge
 from lab.base.units import Tell
-from lab.schedule import Change, Schedule, read_log
+from lab.schedule import NOBODY, Change, Schedule, read_log
 
 REPEATS = 3
 MOST_BOOTS = 200
@@ -92,9 +93,9 @@ class Reducer:
             raise CannotJudge(f"the changes of this find do not repeat it; {why}".rstrip("; "), remedy="use its seed")
         with suppress(_Enough):
             left = fewest(changes, self.fails)
-            for place, change in enumerate(left):
-                simpler = replace(change, passes=1)
-                if simpler != change and self.fails((*left[:place], simpler, *left[place + 1 :])):
+            for place, (key, usual) in product(range(len(left)), (("passes", 1), ("leader", NOBODY))):
+                simpler = replace(left[place], **{key: usual})
+                if simpler != left[place] and self.fails((*left[:place], simpler, *left[place + 1 :])):
                     left[place] = simpler
         trial = self._boot(Schedule(tuple(self._least), values=True))
         # Of those behind the fault none is made.

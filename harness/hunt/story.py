@@ -16,7 +16,7 @@ from lab.base.units import Tell
 from lab.kernels.fields import fields
 from lab.kernels.objects import SourceLine, Wanted, source_lines, source_of
 from lab.kit import CONSOLE
-from lab.schedule import Made, Stay, read_log
+from lab.schedule import NOBODY, Made, Stay, read_log
 
 LIMITS = "The guest is sequentially consistent: a missing memory barrier cannot appear here."
 _TASK = re.compile(r"\] task:(?P<name>\S+)\s+state:(?P<state>\S)|\] (?P<old>\S+)\s+(?P<letter>D) +[0-9]+ ")
@@ -45,13 +45,21 @@ class Told:
 
 @dataclass(frozen=True)
 class Step:
-    """A change: ``at`` stops for the ``nth`` time, ``others`` execute ``instructions``, and it goes on at ``back``."""
+    """A change: ``at`` stops for the ``nth`` time, ``others`` execute ``instructions``, and it goes on at ``back``.
+
+    The CPU ``leader`` executes before the others, if it is not NOBODY.
+    """
 
     at: Told
     nth: int
+    leader: int
     others: tuple[Told, ...]
     back: Told | None
     instructions: int
+
+    @property
+    def order(self) -> str:
+        return f", CPU {self.leader} executes first" if self.leader != NOBODY else ""
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,7 @@ class Story:
         if hidden := max(len(self.steps) - _CHANGES, 0):
             yield f"  the first {hidden} are in story.json"
         for number, step in enumerate(self.steps[hidden:], start=hidden + 1):
-            yield f"  {number}. {step.at}, time {step.nth}, stops behind this block"
+            yield f"  {number}. {step.at}, time {step.nth}, stops behind this block{step.order}"
             for other in step.others[:_STAYS]:
                 yield f"       -> {other}"
             if len(step.others) > _STAYS:
@@ -106,7 +114,8 @@ class Story:
 
 def _rows(number: int, step: Step) -> Iterator[Values]:
     """What CPUs do while one has stopped; the first row has the ``number`` of the change."""
-    rows = [("■", "miss", step.at, f"time {step.nth}"), *(("→", "done", other, "") for other in step.others)]
+    rows = [("■", "miss", step.at, f"time {step.nth}{step.order}")]
+    rows += [("→", "done", other, "") for other in step.others]
     rows += [("▶", "miss", step.back, f"after {step.instructions:,} instructions")] if step.back else []
     for place, (mark, kind, told, note) in enumerate(rows):
         begins = "" if place else number
@@ -141,7 +150,7 @@ def story_of(find: Find, repeated: int, reduced: Reduced, strategy: str, tell: T
     steps = tuple(
         Step(
             stopped(Stay(each.change.cpu, each.change.address, each.executed, each.values)),
-            each.change.nth,
+            *(each.change.nth, each.change.leader),
             tuple(told(*stays) for stays in _entered(ground, each.others)),
             told(each.back) if each.back else None,
             each.back.executed - each.executed if each.back else 0,

@@ -33,7 +33,8 @@ def test_a_seed_draws_the_same_schedule_again_and_another_seed_another_one() -> 
     for seed, text in enumerate(texts):
         rows = [line.split() for line in text.splitlines()]
         assert 1 <= len(rows) <= 1 + seed % 3
-        for _, cpu, address, nth, length, passes in rows:
+        for _, cpu, address, nth, length, passes, leader in rows:
+            assert int(leader) in {0, 1, 2} - {int(cpu)}
             assert 1 <= int(nth) <= PLACES[int(cpu), int(address, 16)]
             assert 100 <= int(length) <= 100_000
             assert int(passes) in {1, 2, 8}
@@ -47,7 +48,7 @@ def test_half_of_the_changes_are_at_places_whatever_their_count() -> None:
 
 def test_what_the_plugin_reads_of_a_schedule() -> None:
     change = Change(2, 0xFFFFFFFF81000010, 3, 4000, 2)
-    assert Schedule((change,), turn=1000).text == "turn 1000\nat 2 ffffffff81000010 3 4000 2\n"
+    assert Schedule((change,), turn=1000).text == "turn 1000\nat 2 ffffffff81000010 3 4000 2 -1\n"
     assert Schedule(strategy=TURNS, seed=7, turn=1000).text == "turns 7\n"
     assert Schedule(strategy=STALLS, seed=3).text == "stalls 3 80 0\n"
     assert Schedule(strategy=STALLS, seed=7).text == "stalls 7 80 1\n"
@@ -59,11 +60,11 @@ def test_what_a_boot_did_with_a_schedule(tmp_path: Path) -> None:
     with pytest.raises(LabBroken, match="schedule cannot be read"):
         read_course("hits 9 order\n")
     assert [*read_log(tmp_path)] == []
-    rows = ("change 1 a0 3 500 1 10", "run 0 b0 12", "back 1 a8 90", "change 0 b0 1 100 1 200", "run 1 a0 210")
+    rows = ("change 1 a0 3 500 1 -1 10", "run 0 b0 12", "back 1 a8 90", "change 0 b0 1 100 1 2 200", "run 1 a0 210")
     (tmp_path / "schedule.log").write_text("\n".join(rows))
     assert [*read_log(tmp_path)] == [
         Made(Change(1, 0xA0, 3, 500, 1), 10, (Stay(0, 0xB0, 12),), Stay(1, 0xA8, 90)),
-        Made(Change(0, 0xB0, 1, 100, 1), 200, (Stay(1, 0xA0, 210),), None),
+        Made(Change(0, 0xB0, 1, 100, 1, 2), 200, (Stay(1, 0xA0, 210),), None),
     ]
 
 
@@ -94,9 +95,9 @@ def test_a_reduction_ends_where_nothing_can_be_left_out(tmp_path: Path) -> None:
     """All 300 changes are needed, the last two are behind the fault. The story shows the last six of what is left, and
     says that fewer may do."""
     fault = Fault("claim", "a waits")
-    (tmp_path / "schedule.log").write_text("".join(f"change 0 {at:x} 1 9 1 {at}\n" for at in range(1, 301)))
+    (tmp_path / "schedule.log").write_text("".join(f"change 0 {at:x} 1 9 1 -1 {at}\n" for at in range(1, 301)))
     (tmp_path / "reduce").mkdir()
-    (tmp_path / "reduce/schedule.log").write_text("".join(f"change 0 {at:x} 1 9 1 {at}\n" for at in range(1, 299)))
+    (tmp_path / "reduce/schedule.log").write_text("".join(f"change 0 {at:x} 1 9 1 -1 {at}\n" for at in range(1, 299)))
 
     def boot(schedule: Schedule, folder: Path) -> Trial:
         return Trial(folder, fault if len(schedule.changes) >= 300 else None, None, "", {})
@@ -200,7 +201,7 @@ def test_stacks_of_tasks_that_sleep_and_of_faults() -> None:
 
 
 MADE = """\
-change 0 ffffffff81000000 1 500 1 10
+change 0 ffffffff81000000 1 500 1 1 10
 run 1 ffffffff81000100 20
 run 1 ffffffff81000108 22
 run 1 ffffffff81000200 25
@@ -243,7 +244,7 @@ def test_a_place_says_which_shared_lines_its_block_uses(tmp_path: Path) -> None:
     0x18 begins, and complete_one uses the counter in its second block; ``reader`` is no place."""
     lines = [line.strip() for line in told_story(tmp_path).lines()]
     assert lines[5:10] == [
-        "1. CPU 0 in submit_one+0x0 [writes counter], time 1, stops behind this block",
+        "1. CPU 0 in submit_one+0x0 [writes counter], time 1, stops behind this block, CPU 1 executes first",
         "-> CPU 1 in complete_one.isra.0+0x0 [writes counter]",
         "-> CPU 1 in reader+0x0",
         "-> CPU 1 in user space",
@@ -263,7 +264,7 @@ def test_values_are_those_of_the_block_whose_line_is_before_them(tmp_path: Path)
         rows.insert(place, f"value {cpu} {at:x} r 2")
         rows.insert(place + 1, f"value {cpu} {at:x} w {3 + cpu:x}")
     lines = [line.strip() for line in told_story(tmp_path, "\n".join(rows)).lines()]
-    assert lines[5] == "1. CPU 0 in submit_one+0x0 [writes counter (0x3)], time 1, stops behind this block"
+    assert lines[5].startswith("1. CPU 0 in submit_one+0x0 [writes counter (0x3)], time 1, stops behind this block, ")
     assert lines[6] == "-> CPU 1 in complete_one.isra.0+0x0 [writes counter (0x4)]"
     both = (Access(4, "a", 0, 1, 1), Access(4, "b", 0, 1, 0), Access(8, "c", 0, 1, 5))
     assert [*uses_of(both, {}, {4: 1, 8: 2})] == ["writes c (0x2)", "writes a"]

@@ -20,13 +20,13 @@ from harness.limits.entries import load_scenario
 from harness.run.bench import Lanes, Turns
 from harness.scenario.load import ref_of
 from lab.base.errors import CannotJudge, InputErrors, Misuse
-from lab.schedule import FEW, STALLS, TURNS, Change, Course, Schedule
+from lab.schedule import FEW, NOBODY, STALLS, TURNS, Change, Course, Schedule
 from lab.symbols import Symbol, Symbols
 from tests.unit.test_hunt import PLACES
 
 KEPT = KeptFind(
     *("hunt/planted-list", "null-blk", "debian:6.12", "warning: it's CPU 1", ("f", "g")),
-    ((1, "f+0x1f", 3, 500, 1), (0, "g+0x0", 1, 100, 2)),
+    ((1, "f+0x1f", 3, 500, 1, NOBODY), (0, "g+0x0", 1, 100, 2, 1)),
     *(FEW, 1, 4, enough(4), "blklab hunt x: 4 seeds"),
 )
 
@@ -41,7 +41,7 @@ def test_a_find_is_a_file_and_comes_back(tmp_path: Path) -> None:
     ground = cast(
         Ground, SimpleNamespace(symbols=Symbols(rows, rows), job=SimpleNamespace(kernel=SimpleNamespace(release="6")))
     )
-    assert KEPT.on(ground) == (Change(1, 0x11F, 3, 500, 1), Change(0, 0x200, 1, 100, 2))
+    assert KEPT.on(ground) == (Change(1, 0x11F, 3, 500, 1), Change(0, 0x200, 1, 100, 2, 1))
     lacking = cast(Ground, SimpleNamespace(symbols=Symbols(rows[:1], rows[:1]), job=ground.job))
     with pytest.raises(CannotJudge, match="6 has no function g"):
         KEPT.on(lacking)

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from harness.limits.entries import load_scenario
 from harness.scenario.model import Hunt
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
-from lab.schedule import FEW, STALLS, TURNS, Change, Schedule, drawn, read_log
+from lab.schedule import FEW, NOBODY, STALLS, TURNS, Change, Made, Schedule, drawn, read_log
 from lab.session import Lab
 from tests.vm.marks import building
 
@@ -83,6 +84,30 @@ def test_a_cpu_stands_for_its_length_though_timers_end_the_turns_of_others(
     assert made.values
     assert made.back
     assert length <= made.back.executed - made.executed < 2 * length
+
+
+@pytest.mark.network
+@pytest.mark.slow
+@pytest.mark.parametrize(("leader", "soonest"), [(NOBODY, 1), (2, 2)])
+def test_the_leader_of_a_change_executes_before_the_others(
+    machine: tuple[Lab, Kernel], tmp_path: Path, leader: int, soonest: int
+) -> None:
+    """Of 30 changes while CPUs 1 and 2 read. Without a leader they execute in QEMU's order, that of their numbers."""
+    for name in ("ready", "boot"):
+        (tmp_path / name).mkdir()
+    ground = _ground(*machine, "hunt/planted-list", tmp_path / "ready", "null_queue_rq")
+    address, count = min((at, n) for (cpu, at), n in ground.course.places.items() if cpu == 0)
+    changes = [Change(0, address, nth, 5000, leader=leader) for nth in range(1, count, count // 30)]
+    ground.boot(Schedule(tuple(changes)), tmp_path / "boot")
+    both = [order for order in map(_order, read_log(tmp_path / "boot")) if len({*order}) > 1]
+    assert len([order for order in both if order[0] == soonest]) > len(both) / 2
+
+
+def _order(made: Made) -> list[int]:
+    """The CPUs that execute more than 100 instructions of a change, which a block that waits has not."""
+    stays = groupby(pairwise((*made.others, *([made.back] if made.back else []))), lambda pair: pair[0].cpu)
+    spans = [(cpu, [end.executed - start.executed for start, end in pairs]) for cpu, pairs in stays]
+    return [cpu for cpu, executed in spans if sum(executed) > 100]
 
 
 @pytest.mark.network

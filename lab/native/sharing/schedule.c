@@ -13,21 +13,23 @@
  *                                       instructions, each power of two as often, 0: lengths of turns
  *     uses ADDRESS LINE r|w             the instruction uses that line, a number; in the order of addresses
  *     values                            log what the blocks of changes in those functions read and write
- *     at CPU ADDRESS NTH LENGTH PASSES  a change when CPU begins the block at ADDRESS for the NTH time
+ *     at CPU ADDRESS NTH LENGTH PASSES LEADER
+ *                                       a change when CPU begins the block at ADDRESS for the NTH time
  *   output=PREFIX   PREFIX.N is written at the end of window N: how often each block began on each CPU, and for each
  *                   "pair A B" that a CPU began B, when the last block of another one that uses lines was A, both use
  *                   one line, and one of them writes it
  *
  * A change: the CPU executes the block and stops. Each other CPU that has something to do executes up to LENGTH
- * instructions, then the CPU goes on; with more PASSES it executes one block, and the others execute again. Without a
- * change a CPU executes until it halts, pauses (waiting for a lock) or its turn ends. Where QEMU ends it earlier, for a
- * timer, the others execute one block each; so does a CPU that stands.
+ * instructions, then the CPU goes on; with more PASSES it executes one block, and the others execute again. Before that
+ * the LEADER alone executes up to LENGTH, unless it is -1. Without a change a CPU executes until it halts, pauses
+ * (waiting for a lock) or its turn ends. Where QEMU ends it earlier, for a timer, the others execute one block each; so
+ * does a CPU that stands, or that waits for the LEADER.
  *
  * Each change is written to the file schedule.log at once, for guests that never come to the end of the window:
- *   change CPU ADDRESS NTH LENGTH PASSES EXECUTED    instructions of all CPUs so far
- *   run CPU ADDRESS EXECUTED                         where another CPU goes on meanwhile, and in which p functions
- *   back CPU ADDRESS EXECUTED                        the CPU itself
- *   value CPU PC r|w VALUE                           behind the line of its block: at most 64 bits, VALUE in hex
+ *   change CPU ADDRESS NTH LENGTH PASSES LEADER EXECUTED   instructions of all CPUs so far
+ *   run CPU ADDRESS EXECUTED                               where another CPU goes on, and in which p functions
+ *   back CPU ADDRESS EXECUTED                              the CPU itself
+ *   value CPU PC r|w VALUE                                 behind the line of its block: at most 64 bits, VALUE in hex
  */
 #include "cpus.h"
 #include "profile/functions.h"
@@ -48,9 +50,12 @@
 
 EXPORT int qemu_plugin_version = PLUGIN_API;
 
+#define NOBODY (-1)
+
 struct change {
 	uint64_t nth, length, passes;
 	unsigned int cpu;
+	int leader;
 	struct change *next;
 };
 
@@ -80,6 +85,7 @@ struct translated {
 /* A CPU that stands at a change. */
 static struct {
 	uint64_t passes, length, began;
+	int leader; /* until all others may execute */
 } standing[MOST_CPUS];
 
 static struct place *buckets[BUCKETS];
@@ -186,19 +192,29 @@ static void note(const char *what, const struct cpu *cpu, uint64_t address)
 		fprintf(log_file, "%s %u %" PRIx64 " %" PRIu64 "\n", what, cpu->number, address, executed);
 }
 
-static void make_change(const struct cpu *cpu, const struct place *place, uint64_t length, uint64_t passes)
+static void make_change(const struct cpu *cpu, const struct place *place, uint64_t length, uint64_t passes, int leader)
 {
 	standing[cpu->number].passes = passes;
 	standing[cpu->number].length = length;
+	standing[cpu->number].leader = leader;
 	standing[cpu->number].began = executed;
 	cut = false;
 	standing_count++;
 	changes++;
 	shown = valued = 0;
-	fprintf(log_file, "change %u %" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", cpu->number,
-		place->address, place->count[cpu->number], length, passes, executed);
+	fprintf(log_file, "change %u %" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %d %" PRIu64 "\n", cpu->number,
+		place->address, place->count[cpu->number], length, passes, leader, executed);
 	fflush(log_file);
 	end_turn();
+}
+
+/* While another CPU stands. */
+static bool may_not_go_on(const struct cpu *cpu, unsigned int other)
+{
+	bool waits = standing[other].leader != NOBODY && standing[other].leader != (int)cpu->number;
+
+	yielded |= waits;
+	return waits || executed - turn_began >= standing[other].length;
 }
 
 /* A CPU stands, this one or another. */
@@ -216,6 +232,10 @@ static void go_on(struct cpu *cpu, const struct translated *now)
 		if (cut && executed - standing[cpu->number].began < standing[cpu->number].length) {
 			cut = false;
 			end_turn();
+		} else if (standing[cpu->number].leader != NOBODY) {
+			standing[cpu->number].leader = NOBODY;
+			standing[cpu->number].began = executed;
+			end_turn();
 		} else if (--standing[cpu->number].passes) {
 			standing[cpu->number].began = executed;
 			end_turn();
@@ -230,7 +250,7 @@ static void go_on(struct cpu *cpu, const struct translated *now)
 	if (other_cpu || now->place)
 		note("run", cpu, now->address);
 	for (unsigned int other = 0; other < MOST_CPUS; other++)
-		if (standing[other].passes && executed - turn_began >= standing[other].length) {
+		if (standing[other].passes && may_not_go_on(cpu, other)) {
 			end_turn();
 			return;
 		}
@@ -278,11 +298,11 @@ static void visit(const struct cpu *cpu, struct place *place)
 		return;
 	for (const struct change *change = place->changes; change; change = change->next)
 		if (change->cpu == cpu->number && change->nth == nth) {
-			make_change(cpu, place, change->length, change->passes);
+			make_change(cpu, place, change->length, change->passes, change->leader);
 			return;
 		}
 	if (permille && draw(1000) < permille)
-		make_change(cpu, place, long_changes ? 1u << (7 + draw(10)) : draw_length(), 1 + draw(4));
+		make_change(cpu, place, long_changes ? 1u << (7 + draw(10)) : draw_length(), 1 + draw(4), NOBODY);
 }
 
 /* Without a change. Whether the CPU goes on behind this block. */
@@ -429,8 +449,8 @@ static void read_line(const char *line)
 		add_use(use);
 	} else if (sscanf(line, "turns %" SCNu64, &state) == 1) {
 		random_turns = true;
-	} else if (sscanf(line, "at %u %" SCNx64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &change.cpu, &address, &change.nth,
-			  &change.length, &change.passes) == 5 && change.passes) {
+	} else if (sscanf(line, "at %u %" SCNx64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %d", &change.cpu, &address,
+			  &change.nth, &change.length, &change.passes, &change.leader) == 6 && change.passes) {
 		place = place_at(address);
 		change.next = place->changes;
 		place->changes = taken(sizeof(change));
