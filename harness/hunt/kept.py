@@ -141,7 +141,8 @@ def try_find(
     root = folder_of(bench.store.root, scenario, kernel.spec)
     (ground,) = grounds_of(bench.lab, kernel, scenario, [kept.arm], root, tell=tell)
     if (clean := ground.clean) is not None:
-        return Tried(1, str(clean)) if clean.kind == kept.kind else Tried(1, others=(str(clean),))
+        fault = f"{clean}, without any change of CPU"
+        return Tried(1, fault) if clean.kind == kept.kind else Tried(1, others=(fault,))
     limits = Limits(kept.seeds, minutes, kept.first, kind=kept.kind)
     searched = Search([ground], kept.strategy, root, turns.lanes.at_once, make=turns.boot).run(limits)
     faults = sorted((find.seed, str(find.trial.fault)) for find in searched.finds)

@@ -98,7 +98,8 @@ def test_a_kept_search_is_so_long_that_one_in_a_hundred_misses(after: int, seeds
 class _Boots:
     """A ground whose seeds fail as ``faults`` says; a schedule names its seed."""
 
-    course, identity, clean = Course(places=PLACES), "0" * 40, None
+    course, identity = Course(places=PLACES), "0" * 40
+    clean: Fault | None = None
     functions: tuple[str, ...] = ("f", "g")
     arm = SimpleNamespace(name="null-blk")
 
@@ -142,6 +143,12 @@ def test_a_kept_search_ends_at_a_fault_of_its_kind(
     shutil.rmtree(tmp_path / "hunts")
     try_find(bench, kernel, kept, kept.planned, lambda _: None)
     assert boots.makers == {"here", "on a worker"}
+    boots.clean = Fault("warning", "a")
+    failed = "warning: a, without any change of CPU"
+    assert try_find(bench, kernel, kept, kept.planned, lambda _: None) == Tried(1, failed)
+    boots.clean = Fault("hang", "b")
+    other = Tried(1, others=("hang: b, without any change of CPU",))
+    assert try_find(bench, kernel, kept, kept.planned, lambda _: None) == other
 
 
 def test_a_search_on_a_cluster_makes_its_boots_there(tmp_path: Path) -> None:
