@@ -44,11 +44,12 @@ _READ = f"{_NO_LOAD}exec_prerun=/bin/busybox grep -i ' [tdbvaw] ' /proc/kallsyms
 
 @dataclass(frozen=True)
 class Symbol:
-    """``module`` is empty for the image itself."""
+    """``module`` is empty for the image itself; ``is_code``: it is executed."""
 
     address: int
     name: str
     module: str = ""
+    is_code: bool = True
 
     @property
     def order(self) -> tuple[int, bool, int, str]:
@@ -58,10 +59,9 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Symbols:
-    """Sorted by ``order``, of several names for an address the shortest last; ``code`` are those that are executed."""
+    """Sorted by ``order``, of several names for an address the shortest last."""
 
     every: tuple[Symbol, ...]
-    code: tuple[Symbol, ...]
 
     def at(self, address: int) -> tuple[Symbol, int] | None:
         """The last symbol that does not begin after ``address``, and the distance from it."""
@@ -76,6 +76,10 @@ class Symbols:
     def address(self, name: str) -> int | None:
         """Of a name of the image."""
         return self._named.get(name)
+
+    @cached_property
+    def code(self) -> tuple[Symbol, ...]:
+        return tuple(symbol for symbol in self.every if symbol.is_code)
 
     @cached_property
     def functions(self) -> tuple[Symbol, ...]:
@@ -110,13 +114,13 @@ def _rank(name: str) -> tuple[bool, int, str]:
 
 def read_kallsyms(text: str) -> Symbols:
     """Raises LabBroken where the kernel hides addresses."""
-    rows = []
-    for address, kind, name, *module in map(str.split, text.splitlines()):
-        rows.append((Symbol(int(address, 16), name, module[0].strip("[]") if module else ""), kind in "tTwW"))
-    if not any(symbol.address for symbol, _ in rows):
+    symbols = [
+        Symbol(int(address, 16), name, module[0].strip("[]") if module else "", kind in "tTwW")
+        for address, kind, name, *module in map(str.split, text.splitlines())
+    ]
+    if not any(symbol.address for symbol in symbols):
         raise LabBroken("the kernel hides the addresses of its symbols", remedy="report this as a bug of blklab")
-    rows.sort(key=lambda row: row[0].order)
-    return Symbols(tuple(symbol for symbol, _ in rows), tuple(symbol for symbol, code in rows if code))
+    return Symbols(tuple(sorted(symbols, key=lambda symbol: symbol.order)))
 
 
 def image_symbols(lab: Lab, prepared: PreparedJob, phase_seen: PhaseSeen = silent) -> Symbols:
@@ -128,8 +132,7 @@ def image_symbols(lab: Lab, prepared: PreparedJob, phase_seen: PhaseSeen = silen
         return replace(prepared, job_archive=archive, steps=steps, plugin=Plugin())
 
     symbols = _read(lab, prepared.kernel.digest, boot, phase_seen)
-    own, code = (tuple(row for row in rows if not row.module) for rows in (symbols.every, symbols.code))
-    return Symbols(own, code)
+    return Symbols(tuple(symbol for symbol in symbols.every if not symbol.module))
 
 
 def twin_symbols(lab: Lab, prepared: PreparedJob, job: Job, phase_seen: PhaseSeen = silent) -> Symbols:
@@ -183,18 +186,13 @@ def with_modules(symbols: Symbols, kernel: Kernel, sections: Mapping[str, str]) 
         module, _, section = key.partition(".")
         if address and module in files:
             starts.setdefault(module, {})[f".{section}"] = int(address, 16)
-    labels = [
-        (label.section, Symbol(own[label.section] + label.offset, label.name, module))
+    of_modules = (
+        Symbol(own[label.section] + label.offset, label.name, module, label.section == ".text")
         for module, own in starts.items()
         for label in elf.labels(read_module(files[module]))
         if label.section in own
-    ]
-    code = (symbol for section, symbol in labels if section == ".text")
-    every, code_too = (
-        tuple(sorted((*known, *more), key=lambda symbol: symbol.order))
-        for known, more in ((symbols.every, (symbol for _, symbol in labels)), (symbols.code, code))
     )
-    return Symbols(every, code_too)
+    return Symbols(tuple(sorted((*symbols.every, *of_modules), key=lambda symbol: symbol.order)))
 
 
 def with_line_names(

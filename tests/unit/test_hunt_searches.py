@@ -39,10 +39,10 @@ def test_a_find_is_a_file_and_comes_back(tmp_path: Path) -> None:
     assert read_find(path).kernel == "path:/not/here"
     rows = (Symbol(0x100, "f"), Symbol(0x200, "g"))
     ground = cast(
-        Ground, SimpleNamespace(symbols=Symbols(rows, rows), job=SimpleNamespace(kernel=SimpleNamespace(release="6")))
+        Ground, SimpleNamespace(symbols=Symbols(rows), job=SimpleNamespace(kernel=SimpleNamespace(release="6")))
     )
     assert KEPT.on(ground) == (Change(1, 0x11F, 3, 500, 1), Change(0, 0x200, 1, 100, 2, 1))
-    lacking = cast(Ground, SimpleNamespace(symbols=Symbols(rows[:1], rows[:1]), job=ground.job))
+    lacking = cast(Ground, SimpleNamespace(symbols=Symbols(rows[:1]), job=ground.job))
     with pytest.raises(CannotJudge, match="6 has no function g"):
         KEPT.on(lacking)
 

@@ -27,7 +27,7 @@ from lab.symbols import Symbol, Symbols
 LONG = bytes(range(16, 48))
 OTHER = bytes(range(64, 96))
 _EVERY = (Symbol(0x1000, "submit"), Symbol(0x2000, "queue_rq", "null_blk"))
-SYMBOLS, NO_SYMBOLS = Symbols(_EVERY, _EVERY), Symbols((), ())
+SYMBOLS, NO_SYMBOLS = Symbols(_EVERY), Symbols(())
 
 
 def image(name: str, code: bytes, *functions: ElfFunction, address: int = 0x1000) -> Image:

@@ -59,7 +59,7 @@ class Lab:
     def _boot(self, *_: Any, **__: Any) -> ProfiledBoot:
         self.boots += 1
         folder = next((self.run.path.parent / cells.FOLDER).glob("*/*/"))
-        return ProfiledBoot(replace(self.stored, folder=folder, digest=self.digest), {}, Symbols((), ()), {})
+        return ProfiledBoot(replace(self.stored, folder=folder, digest=self.digest), {}, Symbols(()), {})
 
     def profile(self, cell: ProfiledCell = CELL) -> Any:
         own: Any = SimpleNamespace(cache=None, qemu=SimpleNamespace(version=(7, 2)))
@@ -104,7 +104,7 @@ def test_a_profile_is_of_the_window_that_was_sampled_and_names_what_was_executed
     counted = f"total 30 1\nuser {main.address:x} {machine_code} 3 10\nnode 3 0 1010 2 20\ncode 20 1010\n"
     boot = record(tmp_path / "boot", files(together=95.0))
     submit = (Symbol(0x1000, "submit"),)
-    profiled = ProfiledBoot(boot, {"together": counted.encode()}, Symbols(submit, submit), {name: program})
+    profiled = ProfiledBoot(boot, {"together": counted.encode()}, Symbols(submit), {name: program})
     made = cells.profiles_of(profiled, b"", topology=null_topology(), loads=(SOLO, TOGETHER), head=HEAD)
     assert list(made) == ["together"]
     found = made["together"]

@@ -85,7 +85,7 @@ WATCHED = Sampling(10**7, 0, 10**9, {})
 
 
 def functions_of(text: str, symbols: tuple[Symbol, ...] = SYMBOLS) -> frozenset[str]:
-    return executed_functions({"solo": text.encode()}, Symbols(symbols, symbols))["solo"]
+    return executed_functions({"solo": text.encode()}, Symbols(symbols))["solo"]
 
 
 def test_blocks_are_those_of_the_function_before_their_address() -> None:
