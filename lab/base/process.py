@@ -6,11 +6,9 @@
 """
 
 import os
-import select
 import shlex
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,13 +18,13 @@ from math import inf
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from lab.base import launcher
 from lab.base.errors import LabBroken
 from lab.base.units import Tell
 
 _LAST_WORDS = 2000
-_LAUNCH_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
+BOUND = ("setpriv", "--pdeathsig", "KILL", "--")
+"""What precedes a program that the kernel kills together with the thread that starts it."""
 
 T = TypeVar("T")
 Finished = subprocess.CompletedProcess[bytes]
@@ -121,42 +119,36 @@ def launch(
     """``argv``, started in a session of its own, and its pidfd; its output and errors go to the file ``log``, and
     its input comes from ``stdin``.
 
-    The kernel kills it together with the thread that called this. Returns once the program runs. Raises LabBroken
-    when it cannot be started.
+    The kernel kills it together with the thread that called this. Raises LabBroken when it cannot be started. A
+    program that cannot be executed ends with 126 or 127 and says why.
     """
-    read_end, write_end = os.pipe()
     try:
-        command = [sys.executable, "-I", "-S", launcher.__file__, str(os.getpid()), str(write_end), "--", *argv]
         with log.open("wb") as output:
             # In a session of its own it does not receive the terminal's Ctrl-C: this process ends it.
             process = _start(
-                command,
+                child_of(os.getpid(), argv),
                 hint,
                 cwd=cwd,
                 env=env,
                 stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                pass_fds=(write_end,),
                 process_group=None,
                 start_new_session=True,
             )
     except OSError as error:
-        os.close(read_end)
         raise LabBroken(f"cannot write {log}: {error.strerror}", remedy=hint) from error
-    except BaseException:
-        os.close(read_end)
-        raise
-    finally:
-        os.close(write_end)
     try:
-        _await_exec(read_end, argv[0], hint)
         return process, os.pidfd_open(process.pid)
     except BaseException:
         end(process)
         raise
-    finally:
-        os.close(read_end)
+
+
+def child_of(parent: int, argv: Sequence[str]) -> Sequence[str]:
+    """``argv``, which the kernel kills with its ``parent``; it is not executed when that is gone already."""
+    # Where the parent died before setpriv asked for the signal, none comes, and the parent is another process now.
+    return [*BOUND, "sh", "-c", '[ "$PPID" = "$1" ] && shift && exec "$@"', "sh", str(parent), *argv]
 
 
 def kill(process: Process) -> None:
@@ -185,16 +177,6 @@ def _start(argv: Sequence[str], hint: str, *, process_group: int | None = 0, **o
         raise LabBroken(f"{argv[0]} is not installed (wanted for: {quoted})", remedy=hint) from error
     except OSError as error:
         raise LabBroken(f"cannot run {argv[0]}: {error.strerror} ({quoted})", remedy=hint) from error
-
-
-def _await_exec(status: int, program: str, hint: str) -> None:
-    poller = select.poll()
-    poller.register(status, select.POLLIN)
-    if not poller.poll(_LAUNCH_SECONDS * 1000):
-        raise LabBroken(f"the launcher of {program} did not answer within {_LAUNCH_SECONDS:g} s", remedy=hint)
-    reason = os.read(status, 4096).decode(errors="replace")
-    if reason:
-        raise LabBroken(f"cannot run {program}: {reason}", remedy=hint)
 
 
 def _manner(returncode: int) -> str:

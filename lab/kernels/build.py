@@ -20,7 +20,7 @@ from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.host import compiler_version
-from lab.base.process import progress, run, time_left
+from lab.base.process import BOUND, progress, run, time_left
 from lab.base.reading import read_json, real
 from lab.base.units import Tell
 from lab.kernels import kconfig
@@ -28,7 +28,6 @@ from lab.kernels.kconfig import WantedOption
 from lab.kernels.model import Release, parse_range
 from lab.kernels.store import BZIMAGE, FIRST_PVH, read_config
 from lab.kernels.store import KIND as KERNELS
-from lab.packages.apt import BOUND
 
 LOCALVERSION = "-blklab"
 FACTS = "build.json"

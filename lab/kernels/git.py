@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.base.process import Finished, progress, run, time_left
+from lab.base.process import BOUND, Finished, progress, run, time_left
 from lab.base.reading import real
 from lab.base.units import Tell
-from lab.packages.apt import BOUND
 
 _INSTALL = "apt-get install git"
 _GIT_ENDINGS = (0, 1, 128)

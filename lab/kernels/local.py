@@ -14,14 +14,13 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes, known_digest
 from lab.base.errors import CannotJudge, LabBroken, Misuse, no_such_folder
-from lab.base.process import run
+from lab.base.process import BOUND, run
 from lab.base.reading import read_json
 from lab.base.units import Tell
 from lab.kernels import store
 from lab.kernels.binaries import image_release
 from lab.kernels.model import Kernel, Release
 from lab.kernels.store import FoundKernel
-from lab.packages.apt import BOUND
 
 _SOURCES = (".c", ".h", ".S", "Kconfig", "Makefile", "Kbuild")
 _TREE_RELEASE = Path("include/config/kernel.release")

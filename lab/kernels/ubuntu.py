@@ -15,11 +15,11 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.base.process import run
+from lab.base.process import BOUND, run
 from lab.base.units import Tell
 from lab.kernels import debian, store
 from lab.kernels.model import Kernel, Release
-from lab.packages.apt import BOUND, Archive, Package
+from lab.packages.apt import Archive, Package
 from lab.packages.store import Choose
 
 RELEASES = ("noble", "jammy", "focal", "bionic", "xenial")

@@ -18,12 +18,10 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.digest import digest_bytes, digest_file
 from lab.base.errors import CannotJudge, LabBroken
-from lab.base.process import progress, run, time_left
+from lab.base.process import BOUND, progress, run, time_left
 from lab.base.units import Tell, silent
 from lab.packages.sources import Distribution, archive_variable, paragraphs, variable_of
 
-# An apt that outlives a killed blklab would keep writing and hold apt's locks.
-BOUND = ("setpriv", "--pdeathsig", "KILL", "--")
 _EVERY = 5.0  # seconds between two lines about a download: short ones print none
 _PATIENCE, _SLOWEST = 60.0, 1000  # seconds in which bytes for each of them arrive, from the slowest mirror
 _STALLED = f"less than {_SLOWEST / 1000:g} kB a second arrived for {_PATIENCE:.0f} s"

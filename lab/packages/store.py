@@ -16,11 +16,11 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
-from lab.base.process import run
+from lab.base.process import BOUND, run
 from lab.base.reading import read_json
 from lab.base.units import Tell
 from lab.packages import sources
-from lab.packages.apt import BOUND, Archive, Package, gone
+from lab.packages.apt import Archive, Package, gone
 
 _SCHEMA = 1
 _PINNED = ("suite", "name", "version", "sha256")

@@ -146,7 +146,7 @@ class FakeLab:
             time.sleep(0.002)
 
     def machines(self) -> set[int]:
-        """Processes of this lab's QEMU that are alive, launchers among them."""
+        """Processes of this lab's QEMU that are alive, with those that are about to execute it."""
         return processes_below(self.folder)
 
     def verdicts(self) -> list[Path]:

@@ -228,7 +228,7 @@ def test_a_folder_that_cannot_be_written(fake_qemu: FakeQemu, folder: Path, name
 def test_a_program_that_cannot_be_executed(fake_qemu: FakeQemu, folder: Path) -> None:
     spec = fake_qemu("pass")
     spec.program.write_bytes(b"\x7fELF but not really")
-    with pytest.raises(LabBroken, match=r"cannot run .*fake-qemu: Exec format error"):
+    with pytest.raises(LabBroken, match=r"refused to start .*fake-qemu: Exec format error"):
         run(spec, folder, Recorder(), LONG)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
+import os
 import sys
 import threading
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -104,15 +104,21 @@ def test_an_attended_program_brings_its_status(tmp_path: Path) -> None:
     assert attend(["sh", "-c", "exit 7"], cwd=tmp_path) == 7
 
 
-def test_a_missing_program_is_an_error_of_the_lab_however_it_is_started(tmp_path: Path) -> None:
+def test_what_cannot_be_attended_or_launched_is_an_error_of_the_lab(tmp_path: Path) -> None:
     descriptors = open_descriptors()
-    for start in (attend, partial(launch, env={}, log=tmp_path / "log")):
-        with pytest.raises(LabBroken, match=r"no-such-program.*(?:is not installed|No such file)") as caught:
-            start(["/no-such-program"], cwd=tmp_path, hint="apt-get install it")
-        assert caught.value.remedy == "apt-get install it"
+    with pytest.raises(LabBroken, match=r"no-such-program.* is not installed") as caught:
+        attend(["/no-such-program"], cwd=tmp_path, hint="apt-get install it")
+    assert caught.value.remedy == "apt-get install it"
     with pytest.raises(LabBroken, match=r"cannot write .*/no/log: No such file"):
         launch(["/bin/true"], cwd=tmp_path, env={}, log=tmp_path / "no/log")
     assert open_descriptors() == descriptors
+
+
+def test_a_launched_program_that_is_missing_says_so_in_its_log(tmp_path: Path) -> None:
+    process, handle = launch(["/no-such-program"], cwd=tmp_path, env={}, log=tmp_path / "log")
+    os.close(handle)
+    assert process.wait() == 127
+    assert "/no-such-program: not found" in (tmp_path / "log").read_text()
 
 
 @pytest.mark.parametrize(
