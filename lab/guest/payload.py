@@ -6,7 +6,7 @@ not depend on the host. Archives are in the "newc" format (Documentation/driver-
 """
 
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,12 +17,12 @@ from lab.base.digest import digest_bytes
 from lab.base.units import Tell, silent
 from lab.guest.steps import SENT
 from lab.native.elf import drop_libraries, needed_libraries
-from lab.packages import sources
-from lab.packages.apt import Archive
-from lab.packages.lock import locked, pin_name
-from lab.packages.store import Unpacked, part_of_the_lab, unpacked
+from lab.packages import lock
+from lab.packages.lock import pin_name
+from lab.packages.store import Unpacked
 
 _ALIGN = 4
+_KIND = "payload"
 
 
 @dataclass(frozen=True)
@@ -146,13 +146,7 @@ def busybox(cache: Cache, tell: Tell) -> Path:
 
 
 def _tree(cache: Cache, tell: Tell) -> Unpacked:
-    return packages(cache, PIN, PACKAGES, "the guest payload", tell)
-
-
-def packages(cache: Cache, pin: str, names: Sequence[str], what: str, tell: Tell = silent) -> Unpacked:
-    """Packages of the lock, unpacked over one another. Raises LabBroken when they cannot be fetched."""
-    with part_of_the_lab(what):
-        return unpacked(cache, lambda: Archive(cache, sources.debian(), tell), pin, locked(names, tell), kind="payload")
+    return lock.fetch(cache, PIN, PACKAGES, "the guest payload", tell, kind=_KIND)
 
 
 def assemble(root: Path, versions: Mapping[str, str]) -> Payload:
@@ -210,7 +204,8 @@ def with_makers(cache: Cache, payload: Payload, layers: Collection[str]) -> Payl
 
 def _tree_of_maker(cache: Cache, layer: str) -> Path:
     maker = MAKERS[layer]
-    return packages(cache, pin_name(f"payload-{layer}", maker.packages), maker.packages, maker.name).folder
+    pin = pin_name(f"payload-{layer}", maker.packages)
+    return lock.fetch(cache, pin, maker.packages, maker.name, silent, kind=_KIND).folder
 
 
 def _maker(root: Path, maker: Maker, there: Mapping[str, ArchiveEntry]) -> dict[str, ArchiveEntry]:

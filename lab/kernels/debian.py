@@ -18,7 +18,7 @@ from lab.kernels import store
 from lab.kernels.model import Kernel, KernelRange, Release
 from lab.packages import sources
 from lab.packages.apt import Archive, Package
-from lab.packages.store import Choose, Pin, archive_of, read_pin, read_pins, unpacked
+from lab.packages.store import Choose, Pin, read_pin, read_pins, unpacked
 
 # Series to the suites that carry it: groups in order of preference, the newest within a group wins.
 SERIES: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -63,11 +63,16 @@ def fetched(
     tell: Tell,
 ) -> Kernel:
     """The kernel of the packages that are pinned as ``pin``, or that ``choose`` takes from the ``distribution``."""
-
-    def archive() -> Archive:
-        return archive_of(distribution, cache, tell)
-
-    made = unpacked(cache, archive, pin, choose, kind=store.KIND, finish=store_unpacked, refresh=refresh)
+    made = unpacked(
+        cache,
+        pin,
+        choose,
+        tell,
+        distribution=distribution,
+        kind=store.KIND,
+        finish=store_unpacked,
+        refresh=refresh,
+    )
     return store.load(made.folder, spec, origin_of(distribution.title(), made.pin))
 
 

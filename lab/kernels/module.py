@@ -28,7 +28,7 @@ from lab.kernels.debian import pinned
 from lab.kernels.model import Kernel
 from lab.native import elf
 from lab.native.programs import COMPILER
-from lab.packages import sources, tools
+from lab.packages import tools
 from lab.packages.apt import Archive, Package
 from lab.packages.lock import SUITE
 from lab.packages.store import Pin, unpacked
@@ -68,9 +68,9 @@ def headers_of(kernel: Kernel, cache: Cache, tell: Tell) -> Headers:
         raise CannotJudge(f"{kernel.spec} is no package of Debian", remedy="--base debian:6.12, or source:6.12")
     made = unpacked(
         cache,
-        lambda: Archive(cache, sources.debian(), tell),
         f"headers-{kernel.release}",
         partial(_packages, pin.packages[0], kernel.release),
+        tell,
         kind=KIND,
         finish=partial(_finish, kernel.release),
     )

@@ -31,7 +31,6 @@ from lab.kernels.git import Checkout
 from lab.kernels.model import Kernel, Release
 from lab.kernels.mutants import Mutation, demand_known
 from lab.native import elf
-from lab.packages import sources
 from lab.packages.apt import Archive, Package
 from lab.packages.store import Finish, Pin, read_pin, unpacked
 
@@ -325,9 +324,9 @@ def source_of(wanted: str, cache: Cache, *, refresh: bool = False, tell: Tell) -
     series, mutant = series_and_mutant(wanted)
     made = unpacked(
         cache,
-        lambda: Archive(cache, sources.debian(), tell),
         _pin_name(series),
         lambda archive: [_package(archive, series)],
+        tell,
         kind=_KIND,
         finish=_import(tell),
         refresh=refresh,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.digest import digest_bytes
-from lab.base.errors import CannotJudge
+from lab.base.errors import CannotJudge, LabBroken
 from lab.base.units import Tell
 from lab.packages.apt import Archive, Package
-from lab.packages.store import Choose, Pin, as_pinned, read_pins
+from lab.packages.store import Choose, Finish, Pin, Unpacked, as_pinned, move_tree, read_pins, unpacked
 
 SUITE = "trixie"
 FILE = Path(__file__).with_name(f"{SUITE}.lock")
@@ -51,6 +51,17 @@ def locked(names: Sequence[str], tell: Tell) -> Choose:
             return archive.newest(SUITE, names)
 
     return choose
+
+
+def fetch(
+    cache: Cache, pin: str, names: Sequence[str], what: str, tell: Tell, *, kind: str, finish: Finish = move_tree
+) -> Unpacked:
+    """Packages of the lock, unpacked. Raises LabBroken, which says ``what`` they are, when they cannot be fetched."""
+    try:
+        return unpacked(cache, pin, locked(names, tell), tell, kind=kind, finish=finish)
+    except CannotJudge as error:
+        # It says nothing about a kernel.
+        raise LabBroken(f"{what} cannot be fetched: {error.message}", remedy=error.remedy) from error
 
 
 def departures(cache: Cache) -> tuple[str, ...]:

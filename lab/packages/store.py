@@ -7,7 +7,6 @@ the network if they are still unpacked, else fetched again.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -60,10 +59,11 @@ def move_tree(tree: Path, into: Path, _: Pin) -> None:
 
 def unpacked(
     cache: Cache,
-    archive: Callable[[], Archive],
     name: str,
     choose: Choose,
+    tell: Tell,
     *,
+    distribution: str = "debian",
     kind: str = "packages",
     finish: Finish = move_tree,
     refresh: bool = False,
@@ -71,13 +71,13 @@ def unpacked(
     """The packages pinned as ``name``, unpacked; when there is no pin (or at ``refresh``) as ``choose`` says now.
 
     ``finish(tree, into, pin)`` makes the entry ``into`` of ``kind`` from the tree with all packages
-    unpacked over one another. ``archive`` is called only when lists or packages must be fetched.
+    unpacked over one another. The archive is asked only when lists or packages must be fetched.
     Raises CannotJudge when a pinned version has vanished, LabBroken when nothing can be fetched.
     """
     pin = None if refresh else read_pin(cache, name)
     if pin is not None and (folder := cache.find(kind, pin.digest)):
         return Unpacked(folder, pin)
-    offered = archive()
+    offered = archive_of(distribution, cache, tell)
     if refresh:
         offered.renew()
     packages = tuple(_ask(offered, choose if pin is None else partial(as_pinned, pin)))
@@ -106,18 +106,9 @@ def archive_of(distribution: str, cache: Cache, tell: Tell) -> Archive:
     except LabBroken:
         if distribution == "debian":
             raise
-        names, debian = ["ubuntu-keyring"], partial(archive_of, "debian", cache, tell)
-        folder = unpacked(cache, debian, names[0], lambda archive: archive.newest("trixie", names)).folder
+        names = ["ubuntu-keyring"]
+        folder = unpacked(cache, names[0], lambda archive: archive.newest("trixie", names), tell).folder
         return Archive(cache, sources.ubuntu(keyrings=folder / "usr/share/keyrings"), tell)
-
-
-@contextmanager
-def part_of_the_lab(what: str) -> Iterator[None]:
-    """Turn CannotJudge into LabBroken: that ``what`` cannot be had says nothing about a kernel."""
-    try:
-        yield
-    except CannotJudge as error:
-        raise LabBroken(f"{what} cannot be fetched: {error.message}", remedy=error.remedy) from error
 
 
 def read_pin(cache: Cache, name: str) -> Pin | None:

@@ -16,10 +16,9 @@ from lab.base.cache import Cache
 from lab.base.contents import demand_all_intact
 from lab.base.errors import LabBroken, Misuse
 from lab.base.units import Tell, silent
-from lab.packages import sources
-from lab.packages.apt import Archive
-from lab.packages.lock import SUITE, locked, pin_name
-from lab.packages.store import Pin, part_of_the_lab, read_pin, unpacked
+from lab.packages import lock
+from lab.packages.lock import SUITE
+from lab.packages.store import Pin, read_pin
 
 OVERRIDE, HOST = "BLKLAB_TOOLS", "host"
 KIND = "toolset"
@@ -47,7 +46,7 @@ class Toolset:
 
     @property
     def pin(self) -> str:
-        return pin_name(self.name, self.packages)
+        return lock.pin_name(self.name, self.packages)
 
 
 @dataclass(frozen=True)
@@ -80,15 +79,8 @@ def is_cached(cache: Cache, toolset: Toolset) -> bool:
 
 def fetch(cache: Cache, toolset: Toolset, tell: Tell) -> Tools:
     """The toolset from the cache, downloaded if necessary. Raises LabBroken."""
-    with part_of_the_lab(f"{toolset.name} of {SUITE}"):
-        tree = unpacked(
-            cache,
-            lambda: Archive(cache, sources.debian(), tell),
-            toolset.pin,
-            locked(toolset.packages, tell),
-            kind=KIND,
-            finish=partial(_finish, toolset),
-        )
+    what, finish = f"{toolset.name} of {SUITE}", partial(_finish, toolset)
+    tree = lock.fetch(cache, toolset.pin, toolset.packages, what, tell, kind=KIND, finish=finish)
     return Tools(tree.folder, tree.pin)
 
 

@@ -124,7 +124,7 @@ def test_a_payload_that_its_archive_lacks_is_an_error_of_the_lab(
     def vanished(*arguments: object, **options: object) -> None:
         raise CannotJudge("trixie has no fio", remedy="name an archive")
 
-    monkeypatch.setattr(payload, "unpacked", vanished)
+    monkeypatch.setattr(lock, "unpacked", vanished)
     with pytest.raises(LabBroken, match="guest payload cannot be fetched: trixie has no fio") as caught:
         payload.fetch(Cache(tmp_path), silent)
     assert (caught.value.exit_code, caught.value.remedy) == (128, "name an archive")

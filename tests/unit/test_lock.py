@@ -10,10 +10,9 @@ from lab.base.cache import Cache
 from lab.base.units import silent
 from lab.guest import payload
 from lab.native.programs import COMPILER
-from lab.packages import lock
+from lab.packages import apt, lock
 from lab.packages.apt import Archive
-from lab.packages.sources import Distribution
-from lab.packages.store import unpacked
+from lab.packages.sources import debian
 from lab.packages.tools import HOST_TOOLS
 from tests.unit.kernel_samples import Repository, needs_apt
 
@@ -26,19 +25,17 @@ def publish(repository: Repository, version: str, tmp_path: Path) -> None:
     repository.publish(lock.SUITE)
 
 
-def archive(repository: Repository, cache: Cache) -> Archive:
-    own = Archive(cache, Distribution("debian", repository.uri, "", repository.keyring))
-    own.renew()
-    return own
+def write(cache: Cache) -> None:
+    lock.write(Archive(cache, debian()), ["tool"])
 
 
-def write(repository: Repository, cache: Cache) -> None:
-    lock.write(archive(repository, cache), ["tool"])
+@pytest.fixture(autouse=True)
+def current_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apt, "_FRESH", 0.0)
 
 
-def version_used(repository: Repository, cache: Cache) -> str:
-    choose = lock.locked(["tool"], silent)
-    entry = unpacked(cache, lambda: archive(repository, cache), lock.pin_name("own", ["tool"]), choose)
+def version_used(cache: Cache) -> str:
+    entry = lock.fetch(cache, lock.pin_name("own", ["tool"]), ["tool"], "tool", silent, kind="tools")
     return (entry.folder / "usr/file").read_text()
 
 
@@ -54,37 +51,37 @@ def test_the_lock_names_the_packages_of_every_toolset_and_no_other() -> None:
 class TestWithAnArchive:
     def test_a_newer_package_changes_nothing(self, repository: Repository, cache: Cache, tmp_path: Path) -> None:
         publish(repository, "1-1", tmp_path)
-        write(repository, cache)
+        write(cache)
         publish(repository, "2-1", tmp_path)
-        assert version_used(repository, cache) == "1-1"
+        assert version_used(cache) == "1-1"
         assert lock.state(cache) == f"own.lock {lock.digest()}"
 
     def test_another_lock_is_another_pin(self, repository: Repository, cache: Cache, tmp_path: Path) -> None:
         publish(repository, "1-1", tmp_path)
-        write(repository, cache)
-        assert version_used(repository, cache) == "1-1"
+        write(cache)
+        assert version_used(cache) == "1-1"
         publish(repository, "2-1", tmp_path)
-        write(repository, cache)
-        assert version_used(repository, cache) == "2-1"
+        write(cache)
+        assert version_used(cache) == "2-1"
 
     def test_a_package_that_is_only_in_the_pool_is_used(
         self, repository: Repository, cache: Cache, tmp_path: Path
     ) -> None:
         publish(repository, "1-1", tmp_path)
-        write(repository, cache)
+        write(cache)
         repository.drop(lock.SUITE)
         publish(repository, "2-1", tmp_path)
-        assert version_used(repository, cache) == "1-1"
+        assert version_used(cache) == "1-1"
         assert not lock.departures(cache)
 
     def test_the_newest_is_used_and_named_where_the_locked_one_is_gone(
         self, repository: Repository, cache: Cache, tmp_path: Path
     ) -> None:
         publish(repository, "1-1", tmp_path)
-        write(repository, cache)
+        write(cache)
         repository.drop(lock.SUITE)
         shutil.rmtree(repository.root / "pool")
         publish(repository, "2-1", tmp_path)
-        assert version_used(repository, cache) == "2-1"
+        assert version_used(cache) == "2-1"
         assert lock.departures(cache) == ("tool 2-1",)
         assert lock.state(cache) == f"own.lock {lock.digest()} except tool 2-1"
