@@ -3,6 +3,7 @@
 
 import platform
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -53,10 +54,8 @@ def _provider(form: str) -> tuple[Provider, Refuse]:
     if form in ("tree:", "source:", "mutant:"):
         from lab.kernels import tree
 
-        table["tree:"] = (tree.resolve, tree.read_source)
-        table["source:"] = (tree.resolve_source, tree.series_and_mutant)
-        table["mutant:"] = (tree.resolve_mutant, tree.demand_mutant)
-    elif form not in table:
+        return partial(tree.resolve, form), partial(tree.demand, form)
+    if form not in table:
         from lab.kernels import ubuntu
 
         table["ubuntu:"] = (ubuntu.resolve, ubuntu.choice)

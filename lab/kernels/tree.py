@@ -70,11 +70,6 @@ class KernelSource:
         return " with ".join(filter(None, (self.title, self.mutant, self.debug * "debugging")))
 
 
-def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
-    """``wanted`` is what follows ``tree:``. Raises what ``built`` raises."""
-    return built(read_source(wanted), cache, tell=tell)
-
-
 def read_source(wanted: str, folder: Path = mutants.MUTANTS) -> KernelSource:
     """``PATH``, ``PATH@REV``, either with ``+MUTANT`` or ``+debug`` or both. Raises Misuse for a path or mutant that is
     not there."""
@@ -314,13 +309,8 @@ _ID = "tree-id"
 _FORM = re.compile(rf"([0-9]+\.[0-9]+)(?:\+({mutants.NAME_FORM}))?")
 
 
-def resolve_source(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
-    """``wanted`` is what follows ``source:``. Raises CannotJudge when Debian has no such source."""
-    return built(source_of(wanted, cache, refresh=refresh, tell=tell), cache, tell=tell)
-
-
 def source_of(wanted: str, cache: Cache, *, refresh: bool = False, tell: Tell) -> KernelSource:
-    """The source that ``resolve_source`` builds. Raises what it raises."""
+    """``wanted`` is what follows ``source:``. Raises CannotJudge when Debian has no such source."""
     series, mutant = series_and_mutant(wanted)
     made = unpacked(
         cache,
@@ -370,13 +360,11 @@ def _package(archive: Archive, series: str) -> Package:
 
 def kept_source(spec: str, cache: Cache) -> KernelSource | None:
     """What ``named_source`` returns if that needs no download, else None."""
-    kind, _, wanted = spec.partition(":")
-    if kind == "mutant":
-        kind, _, wanted = base_spec().partition(":")
-    series = re.match(r"source:([0-9]+\.[0-9]+)", f"{kind}:{wanted}")
-    pin = read_pin(cache, _pin_name(series[1])) if series else None
-    if series and (pin is None or cache.find(_KIND, pin.digest) is None):
-        return None
+    kind, wanted = _kind_and_words(spec)
+    if kind == "source":
+        pin = read_pin(cache, _pin_name(series_and_mutant(wanted)[0]))
+        if pin is None or cache.find(_KIND, pin.digest) is None:
+            return None
     return named_source(spec, cache, silent)
 
 
@@ -386,36 +374,40 @@ def base_spec() -> str:
     return f"tree:{named}" if named else DEFAULT
 
 
-def resolve_mutant(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
-    """``wanted`` is what follows ``mutant:``. Raises Misuse for a name that is no mutant's."""
-    return built(mutant_source(wanted, cache, refresh=refresh, tell=tell), cache, tell=tell)
+def resolve(form: str, wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
+    """``form`` is ``tree:``, ``source:`` or ``mutant:``, and ``wanted`` what follows it.
+
+    Raises what ``built`` raises, CannotJudge when Debian has no such source.
+    """
+    return built(_source(*_kind_and_words(form + wanted), cache, tell, refresh=refresh), cache, tell=tell)
 
 
-def demand_mutant(wanted: str) -> None:
-    """Raises Misuse for what is no mutant's name, with or without ``+debug``."""
-    demand_known(wanted.removesuffix(_DEBUG))
-
-
-def mutant_source(wanted: str, cache: Cache, *, refresh: bool = False, tell: Tell) -> KernelSource:
-    """The source that ``resolve_mutant`` builds. Raises what it raises."""
-    demand_mutant(wanted)
-    kind, _, base = base_spec().partition(":")
-    if kind == "tree":
-        return read_source(f"{base}+{wanted}")
-    return source_of(f"{base}+{wanted}", cache, refresh=refresh, tell=tell)
+def demand(form: str, wanted: str) -> None:
+    """Raises Misuse for a source or mutant that cannot be; nothing is fetched."""
+    kind, wanted = _kind_and_words(form + wanted)
+    (series_and_mutant if kind == "source" else read_source)(wanted)
 
 
 def named_source(spec: str, cache: Cache, tell: Tell) -> KernelSource | None:
     """The source of a kernel that is built here, by the kernel's spec; None for any other kernel."""
+    kind, wanted = _kind_and_words(spec)
+    return _source(kind, wanted, cache, tell) if kind in ("source", "tree") else None
+
+
+def _source(kind: str, wanted: str, cache: Cache, tell: Tell, *, refresh: bool = False) -> KernelSource:
+    return source_of(wanted, cache, refresh=refresh, tell=tell) if kind == "source" else read_source(wanted)
+
+
+def _kind_and_words(spec: str) -> tuple[str, str]:
+    """What precedes and what follows the colon of a spec, where a mutant is one of its source.
+
+    Raises Misuse for a name that is no mutant's.
+    """
     kind, _, wanted = spec.partition(":")
-    match kind:
-        case "source":
-            return source_of(wanted, cache, tell=tell)
-        case "mutant":
-            return mutant_source(wanted, cache, tell=tell)
-        case "tree":
-            return read_source(wanted)
-    return None
+    if kind == "mutant":
+        demand_known(wanted.removesuffix(_DEBUG))
+        kind, _, wanted = f"{base_spec()}+{wanted}".partition(":")
+    return kind, wanted
 
 
 def _import(tell: Tell) -> Finish:

@@ -126,7 +126,7 @@ def test_debugging_is_a_configuration_with_objects_of_its_own(
     assert [", debugging, " in each.origin for each in built] == [False, True, False, True, False]
     assert len({each.build for each in built}) == len([*(cache.root / "trees").glob("*/objects-*")]) == 2
     monkeypatch.setenv(tree.TREE_VARIABLE, f"{source}@{head}")
-    assert tree.mutant_source("no-fair-tags+debug", cache, tell=print).debug
+    assert tree.named_source("mutant:no-fair-tags+debug", cache, print)
 
 
 @pytest.mark.parametrize(
