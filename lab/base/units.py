@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO
 
-_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZES = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _RATES = {"B/s": 1, "kB/s": 10**3, "MB/s": 10**6, "GB/s": 10**9}
-_TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
+_TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 _QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z/]*)")
 
 
 def parse_size(text: str) -> int:
     """Bytes, with powers of 1024 for k, M, G, T (either case, with or without ``iB``). Raises ValueError."""
-    wanted = "a size such as 4k or 256M"
-    return _parse(text, _SIZES, wanted, lambda unit: unit.lower().removesuffix("ib").removesuffix("b"))
+    wanted, table = "a size such as 4k or 256M", {unit.lower(): factor for unit, factor in _SIZES.items()}
+    return _parse(text, table, wanted, lambda unit: unit.lower().removesuffix("ib").removesuffix("b"))
 
 
 def parse_rate(text: str) -> int:
@@ -26,7 +26,7 @@ def parse_rate(text: str) -> int:
 
 def parse_time(text: str) -> int:
     """Nanoseconds. A bare number is refused. Raises ValueError."""
-    return _parse(text, _TIMES, "a time such as 400ms or 20s")
+    return _parse(text, {**_TIMES, "min": 60 * 10**9}, "a time such as 400ms or 20s")
 
 
 def _parse(text: str, table: dict[str, int], wanted: str, key: Callable[[str], str] = str) -> int:
@@ -43,22 +43,20 @@ def _parse(text: str, table: dict[str, int], wanted: str, key: Callable[[str], s
 
 
 def show_size(value: int) -> str:
-    return _show(value, [("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("k", 1 << 10)], "")
+    return _show(value, _SIZES, "")
 
 
 def show_rate(value: int) -> str:
-    return _show(value, [("GB/s", 10**9), ("MB/s", 10**6), ("kB/s", 10**3)], "B/s")
+    return _show(value, _RATES, " ")
 
 
 def show_time(value: int) -> str:
-    return _show(value, [("s", 10**9), ("ms", 10**6), ("us", 10**3)], "ns")
+    return _show(value, _TIMES, " ")
 
 
-def _show(value: int, table: list[tuple[str, int]], smallest: str) -> str:
-    for unit, factor in table:
-        if value >= factor:
-            return f"{value / factor:g}{unit}" if smallest == "" else f"{value / factor:g} {unit}"
-    return f"{value}{smallest}" if smallest == "" else f"{value} {smallest}"
+def _show(value: int, table: dict[str, int], space: str) -> str:
+    unit = next((unit for unit, factor in reversed(table.items()) if value >= factor), next(iter(table)))
+    return f"{value / table[unit]:g}{space}{unit}"
 
 
 _LONGEST, _SHOWN = 200, 500
