@@ -22,15 +22,6 @@ _DEBIAN_SUITE = re.compile(
 
 
 @dataclass(frozen=True)
-class ArchiveSource:
-    """One archive in one suite."""
-
-    uri: str
-    suite: str
-    components: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Distribution:
     """The archives of a distribution. ``security`` is empty when there is none."""
 
@@ -77,26 +68,25 @@ def archive_variable(suite: str) -> str:
 
 def debian(apt: Path = HOST_APT, keyrings: Path = KEYRINGS, environ: Mapping[str, str] = os.environ) -> Distribution:
     """Debian as the host's apt configuration under ``apt`` and the environment name it."""
-    sources = tuple(host_sources(apt))
-    suites = [source for source in sources if _DEBIAN_SUITE.fullmatch(source.suite) and "main" in source.components]
-    main = [source.uri for source in suites if _path(source.uri) == "debian"]
-    security = [s.uri for s in suites if _path(s.uri) == "debian-security" or s.suite.endswith("-security")]
+    sources = [(uri, suite) for uri, suite in host_sources(apt) if _DEBIAN_SUITE.fullmatch(suite)]
+    main = [uri for uri, _ in sources if _path(uri) == "debian"]
+    security = [uri for uri, suite in sources if _path(uri) == "debian-security" or suite.endswith("-security")]
     return _distribution("debian", main, security, keyrings, environ)
 
 
 def ubuntu(apt: Path = HOST_APT, keyrings: Path = KEYRINGS, environ: Mapping[str, str] = os.environ) -> Distribution:
     """Ubuntu likewise; its security pocket is also in the main archive under ``-updates``."""
-    sources = [s for s in host_sources(apt) if "main" in s.components and _path(s.uri) in ("ubuntu", "ubuntu-ports")]
-    security = [source.uri for source in sources if source.suite.endswith("-security")]
-    main = [source.uri for source in sources if not source.suite.endswith("-security")]
+    sources = [(uri, suite) for uri, suite in host_sources(apt) if _path(uri) in ("ubuntu", "ubuntu-ports")]
+    security = [uri for uri, suite in sources if suite.endswith("-security")]
+    main = [uri for uri, suite in sources if not suite.endswith("-security")]
     return _distribution("ubuntu", main, security, keyrings, environ)
 
 
 DISTRIBUTIONS: Mapping[str, Callable[[], Distribution]] = {"debian": debian, "ubuntu": ubuntu}
 
 
-def host_sources(apt: Path) -> Iterator[ArchiveSource]:
-    """Yield every enabled binary source in ``sources.list`` and ``sources.list.d``, in apt's order."""
+def host_sources(apt: Path) -> Iterator[tuple[str, str]]:
+    """Yield archive and suite of each enabled source of binary packages with the component main, in apt's order."""
     parts = sorted((apt / "sources.list.d").glob("*")) if (apt / "sources.list.d").is_dir() else []
     for path in [apt / "sources.list", *parts]:
         if path.suffix not in (".list", ".sources") or not path.is_file():
@@ -130,20 +120,21 @@ def paragraphs(text: str) -> Iterator[Mapping[str, str]]:
         yield fields
 
 
-def _one_line_sources(text: str) -> Iterator[ArchiveSource]:
+def _one_line_sources(text: str) -> Iterator[tuple[str, str]]:
     for line in text.splitlines():
         match = _ONE_LINE.fullmatch(line.partition("#")[0].strip())
-        if match is not None and not match[1].startswith("cdrom:"):
-            yield ArchiveSource(match[1].rstrip("/"), match[2], tuple(match[3].split()))
+        if match is not None and not match[1].startswith("cdrom:") and "main" in match[3].split():
+            yield match[1].rstrip("/"), match[2]
 
 
-def _deb822_sources(text: str) -> Iterator[ArchiveSource]:
+def _deb822_sources(text: str) -> Iterator[tuple[str, str]]:
     for fields in paragraphs(text):
-        if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes").lower() in ("no", "false", "0"):
-            continue
-        for uri in fields.get("uris", "").split():
-            for suite in fields.get("suites", "").split():
-                yield ArchiveSource(uri.rstrip("/"), suite, tuple(fields.get("components", "").split()))
+        types, components, uris, suites = (
+            fields.get(name, "").split() for name in ("types", "components", "uris", "suites")
+        )
+        enabled = fields.get("enabled", "yes").lower() not in ("no", "false", "0")
+        if enabled and "deb" in types and "main" in components:
+            yield from ((uri.rstrip("/"), suite) for uri in uris for suite in suites)
 
 
 def _path(uri: str) -> str:

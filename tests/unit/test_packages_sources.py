@@ -9,7 +9,7 @@ import pytest
 from lab.base.errors import LabBroken, Misuse
 from lab.packages import sources
 from lab.packages.apt import following
-from lab.packages.sources import ArchiveSource, paragraphs
+from lab.packages.sources import paragraphs
 
 ONE_LINE = """\
 # deb http://mirror.example/debian stretch main
@@ -18,6 +18,7 @@ deb [arch=amd64 signed-by=/k.gpg] http://mirror.example/debian/ bookworm main co
 deb-src http://mirror.example/sources bookworm main
 deb http://security.example/debian-security bookworm-security main
 deb http://vendor.example/apt bookworm main
+deb http://vendor.example/apt bookworm non-free
 """
 DEB822 = """\
 Types: deb
@@ -55,9 +56,9 @@ def debian(host: Path, **environ: str) -> sources.Distribution:
 def test_one_line_style(host: Path) -> None:
     (host / "sources.list").write_text(ONE_LINE)
     assert list(sources.host_sources(host)) == [
-        ArchiveSource("http://mirror.example/debian", "bookworm", ("main", "contrib")),
-        ArchiveSource("http://security.example/debian-security", "bookworm-security", ("main",)),
-        ArchiveSource("http://vendor.example/apt", "bookworm", ("main",)),
+        ("http://mirror.example/debian", "bookworm"),
+        ("http://security.example/debian-security", "bookworm-security"),
+        ("http://vendor.example/apt", "bookworm"),
     ]
     found = debian(host)
     assert found.uri("trixie") == "http://mirror.example/debian"
@@ -68,11 +69,8 @@ def test_one_line_style(host: Path) -> None:
 def test_deb822_style(host: Path) -> None:
     (host / "sources.list.d/debian.sources").write_text(DEB822)
     (host / "sources.list.d/debian.sources.save").write_text(DEB822.replace("mirror", "stale"))
-    assert [source.suite for source in sources.host_sources(host)] == [
-        "bookworm",
-        "bookworm-updates",
-        "bookworm-security",
-    ]
+    suites = [suite for _, suite in sources.host_sources(host)]
+    assert suites == ["bookworm", "bookworm-updates", "bookworm-security"]
     assert debian(host).main == "http://mirror.example/debian"
     assert debian(host).security == "http://mirror.example/debian-security"
 
