@@ -18,8 +18,6 @@ GUEST_OVERHEAD = 256 << 20
 _MOST_CROWDED = 10.0
 _NEEDS = Path(__file__).parents[2] / "scripts/host-packages.txt"
 _MEMINFO = Path("/proc/meminfo")
-# On Debian depmod is in /usr/sbin, which is not in the PATH of ordinary users.
-_SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,13 @@ class Need:
         if self.program.startswith("/"):
             pattern = Path(self.program)
             return next(iter(sorted(pattern.parent.glob(pattern.name))), None)
-        path = shutil.which(self.program, path=os.pathsep.join((os.environ.get("PATH", ""), *_SYSTEM_FOLDERS)))
+        path = shutil.which(self.program, path=search_path())
         return Path(path) if path else None
+
+
+def search_path() -> str:
+    """PATH with the folders of the system, which that of ordinary users lacks: Debian's depmod is in /usr/sbin."""
+    return f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def _needs(group: str) -> tuple[Need, ...]:

@@ -50,7 +50,6 @@ _CARRIED = re.compile(r"PATH|HOME|TMPDIR|XDG_CACHE_HOME|CCACHE_\w+")
 # ccache then reads a file's headers from gcc's list of them, instead of running the preprocessor once more before each
 # compilation: an object that it does not have takes 0.8 times the CPU time.
 _CCACHE = {"CCACHE_DEPEND": "1"}
-_SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 _REMEDY = "scripts/host-packages --build"
 _SAYS_WHERE = re.compile(r"^(?P<file>[^\s:]+):[0-9]+:(?:[0-9]+:)? (?:fatal )?error: ", re.MULTILINE)
 _FAILURES = (
@@ -340,7 +339,7 @@ class Builder:
 
     def _environment(self) -> Mapping[str, str]:
         carried = {name: value for name, value in os.environ.items() if _CARRIED.fullmatch(name)}
-        return {**self._ccache, **carried, "PATH": f"{os.environ.get('PATH', '')}:{_SBIN}", **_FIXED}
+        return {**self._ccache, **carried, "PATH": host.search_path(), **_FIXED}
 
     def _demand(self, *words: str) -> None:
         if failed := self._make(*words):

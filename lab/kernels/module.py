@@ -163,7 +163,7 @@ def _finish(release: str, tree: Path, into: Path, _: Pin) -> None:
 
 
 def _environment(headers: Path, cache: Cache, tell: Tell) -> Mapping[str, str]:
-    own, compiler = (tools.fetch(cache, toolset, tell).folder for toolset in (tools.HOST_TOOLS, COMPILER))
+    own, compiler = (tools.fetch(cache, toolset, tell).intact for toolset in (tools.HOST_TOOLS, COMPILER))
     libraries = [str(folder / tools.LIBRARIES) for folder in (own, compiler)]
     folders = [str(headers / name) for name in ("bin", "usr/bin")]
     return {

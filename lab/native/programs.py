@@ -19,7 +19,8 @@ from lab.base.host import REMEDY, SECONDS, compiler_version
 from lab.base.process import run
 from lab.base.record import BootRecord, Outcome
 from lab.base.units import Tell, silent
-from lab.packages.tools import HOST, LIBRARIES, OVERRIDE, Tools, Toolset, fetch, wanted
+from lab.packages.store import Unpacked
+from lab.packages.tools import HOST, LIBRARIES, OVERRIDE, Toolset, fetch, wanted
 
 _GCC = "usr/lib/gcc/x86_64-linux-gnu/14"
 
@@ -74,7 +75,7 @@ def fetch_compiler(cache: Cache, tell: Tell) -> None:
 
 
 def _link(
-    tools: Tools,
+    tools: Unpacked,
     folder: Path,
     sources: Sequence[str],
     flags: Sequence[str],
@@ -84,7 +85,7 @@ def _link(
     strip: tuple[str, ...],
 ) -> None:
     """gcc's own driver is not used: it would start the compiler proper by the host's loader."""
-    libc, gcc = tools.folder / LIBRARIES, tools.folder / _GCC
+    libc, gcc = tools.intact / LIBRARIES, tools.intact / _GCC
     start, archives, end = [libc / "crti.o", gcc / "crtbeginS.o"], [str(libc / "libc.so.6")], gcc / "crtendS.o"
     if not shared:
         start, end = [libc / "crt1.o", libc / "crti.o", gcc / "crtbeginT.o"], gcc / "crtend.o"
@@ -97,17 +98,17 @@ def _link(
         _call(tools, "ld", kind, *strip, "-o", output, *start, *objects, *archives, end, libc / "crtn.o")
 
 
-def _object(tools: Tools, folder: Path, source: str, flags: Sequence[str], output: Path) -> Path:
+def _object(tools: Unpacked, folder: Path, source: str, flags: Sequence[str], output: Path) -> Path:
     includes = (f"{_GCC}/include", "usr/include/x86_64-linux-gnu", "usr/include")
-    system = [word for include in includes for word in ("-isystem", str(tools.folder / include))]
+    system = [word for include in includes for word in ("-isystem", str(tools.intact / include))]
     text, compiled = output.with_suffix(".s"), output.with_suffix(".o")
     _call(tools, "cc1", *system, *flags, "-o", text, source, cwd=folder)
     _call(tools, "as", "-o", compiled, text)
     return compiled
 
 
-def _call(tools: Tools, program: str, *words: str | Path, cwd: Path | None = None) -> None:
-    run([str(tools.folder / program), *map(str, words)], cwd=cwd, timeout=SECONDS)
+def _call(tools: Unpacked, program: str, *words: str | Path, cwd: Path | None = None) -> None:
+    run([str(tools.intact / program), *map(str, words)], cwd=cwd, timeout=SECONDS)
 
 
 KIND = "program"

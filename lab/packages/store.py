@@ -5,14 +5,15 @@ A pin is the file ``pins/<name>.json`` in the cache. As long as it exists, the s
 the network if they are still unpacked, else fetched again.
 """
 
+import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from lab.base.cache import Cache
+from lab.base.contents import demand_all_intact
 from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import BOUND, run
@@ -46,6 +47,14 @@ class Unpacked:
     folder: Path
     pin: Pin
 
+    @property
+    def intact(self) -> Path:
+        """The folder, of which each file is looked at once. Raises LabBroken for one that was damaged."""
+        _demand_once(self.folder)
+        return self.folder
+
+
+_demand_once = functools.cache(demand_all_intact)
 
 Choose = Callable[[Archive], Sequence[Package]]
 Finish = Callable[[Path, Path, Pin], None]
@@ -80,7 +89,7 @@ def unpacked(
     offered = archive_of(distribution, cache, tell)
     if refresh:
         offered.renew()
-    packages = tuple(_ask(offered, choose if pin is None else partial(as_pinned, pin)))
+    packages = tuple(_ask(offered, choose if pin is None else functools.partial(as_pinned, pin)))
     chosen = Pin(name, packages)
 
     def fill(into: Path) -> None:

@@ -4,7 +4,6 @@
 They run on any x86-64 host, whatever its C library, so QEMU and the compiler are the same bytes on each.
 """
 
-import functools
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,12 +12,12 @@ from functools import partial
 from pathlib import Path
 
 from lab.base.cache import Cache
-from lab.base.contents import demand_all_intact
 from lab.base.errors import LabBroken, Misuse
+from lab.base.host import search_path
 from lab.base.units import Tell, silent
 from lab.packages import lock
 from lab.packages.lock import SUITE
-from lab.packages.store import Pin, read_pin
+from lab.packages.store import Pin, Unpacked, read_pin
 
 OVERRIDE, HOST = "BLKLAB_TOOLS", "host"
 KIND = "toolset"
@@ -49,20 +48,6 @@ class Toolset:
         return lock.pin_name(self.name, self.packages)
 
 
-@dataclass(frozen=True)
-class Tools:
-    """An unpacked toolset."""
-
-    unpacked: Path
-    pin: Pin
-
-    @property
-    def folder(self) -> Path:
-        """A program can be started as ``folder / name``. Raises LabBroken when a file of the toolset was damaged."""
-        _demand_once(self.unpacked)
-        return self.unpacked
-
-
 def wanted() -> bool:
     """Whether compiler and depmod are the lab's own: unless BLKLAB_TOOLS is ``host``. Raises Misuse."""
     chosen = os.environ.get(OVERRIDE) or ""
@@ -77,18 +62,14 @@ def is_cached(cache: Cache, toolset: Toolset) -> bool:
     return pin is not None and cache.find(KIND, pin.digest) is not None
 
 
-def fetch(cache: Cache, toolset: Toolset, tell: Tell) -> Tools:
-    """The toolset from the cache, downloaded if necessary. Raises LabBroken."""
+def fetch(cache: Cache, toolset: Toolset, tell: Tell) -> Unpacked:
+    """The toolset from the cache, downloaded if necessary, whose programs are files of its folder. Raises LabBroken."""
     what, finish = f"{toolset.name} of {SUITE}", partial(_finish, toolset)
-    tree = lock.fetch(cache, toolset.pin, toolset.packages, what, tell, kind=KIND, finish=finish)
-    return Tools(tree.folder, tree.pin)
-
-
-_demand_once = functools.cache(demand_all_intact)
+    return lock.fetch(cache, toolset.pin, toolset.packages, what, tell, kind=KIND, finish=finish)
 
 
 def loads_itself(program: Path) -> bool:
-    """Whether the program is one of ``Tools``, which takes ``PRELOAD`` instead of LD_PRELOAD."""
+    """Whether the program is one of a toolset, which takes ``PRELOAD`` instead of LD_PRELOAD."""
     with program.open("rb") as file:
         return PRELOAD.encode() in file.read(_SCRIPT)
 
@@ -146,6 +127,5 @@ HOST_TOOLS = Toolset(
 def depmod() -> str:
     """The program that lists the dependencies of kernel modules. Raises LabBroken."""
     if wanted():
-        return str(fetch(Cache.default(), HOST_TOOLS, silent).folder / DEPMOD)
-    # Debian installs it outside the PATH of ordinary users.
-    return shutil.which(DEPMOD) or shutil.which(DEPMOD, path="/usr/local/sbin:/usr/sbin:/sbin") or DEPMOD
+        return str(fetch(Cache.default(), HOST_TOOLS, silent).intact / DEPMOD)
+    return shutil.which(DEPMOD, path=search_path()) or DEPMOD

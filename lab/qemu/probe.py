@@ -74,7 +74,7 @@ def find_qemu(tell: Tell = silent) -> Qemu:
         libraries = ""
     else:
         own = tools.fetch(Cache.default(), tools.HOST_TOOLS, tell)
-        path, program, libraries = own.folder / PROGRAM, own.folder / tools.QEMU_ELF, own.pin.digest
+        path, program, libraries = own.intact / PROGRAM, own.intact / tools.QEMU_ELF, own.pin.digest
     status = path.stat()
     return _probe(path, program, libraries, status.st_mtime_ns, status.st_size)
 

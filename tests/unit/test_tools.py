@@ -41,15 +41,15 @@ def publish(repository: Repository, program: bytes) -> None:
 def test_a_program_starts_by_its_own_loader_and_libraries(repository: Repository, cache: Cache) -> None:
     publish(repository, f"a{FOLDER}\0b".encode())
     speak = fetch(cache, SPEAK, print)
-    done = subprocess.run([speak.folder / "speak", "a b"], check=True, capture_output=True, text=True)
-    library = f"{speak.folder}/{LIBRARIES}"
+    done = subprocess.run([speak.intact / "speak", "a b"], check=True, capture_output=True, text=True)
+    library = f"{speak.intact}/{LIBRARIES}"
     assert done.stdout.splitlines() == [
-        *("--library-path", library, "--argv0", "speak", f"{speak.folder}/usr/bin/speak"),
-        *("-x", f"{speak.folder}//usr/share", "a b"),
+        *("--library-path", library, "--argv0", "speak", f"{speak.intact}/usr/bin/speak"),
+        *("-x", f"{speak.intact}//usr/share", "a b"),
     ]
-    sealed = (speak.folder / "usr/bin/speak").read_bytes()
+    sealed = (speak.intact / "usr/bin/speak").read_bytes()
     assert (len(sealed), FOLDER.encode() in sealed) == (len(FOLDER) + 3, False)
-    assert not (speak.folder / "usr/share/doc").exists()
+    assert not (speak.intact / "usr/share/doc").exists()
     # From now on without the archive.
     assert fetch(Cache(cache.root), SPEAK, print) == speak
 
@@ -58,10 +58,10 @@ def test_a_program_starts_by_its_own_loader_and_libraries(repository: Repository
 @pytest.mark.usefixtures("own_lock")
 def test_a_damaged_toolset_is_refused_when_it_is_used(repository: Repository, cache: Cache) -> None:
     publish(repository, f"a{FOLDER}\0b".encode())
-    (fetch(cache, SPEAK, print).unpacked / "usr/bin/speak").write_bytes(b"damaged")
+    (fetch(cache, SPEAK, print).folder / "usr/bin/speak").write_bytes(b"damaged")
     speak = fetch(Cache(cache.root), SPEAK, print)
     with pytest.raises(LabBroken, match="usr/bin/speak is damaged"):
-        _ = speak.folder
+        _ = speak.intact
 
 
 @needs_apt
