@@ -6,7 +6,6 @@ The compiler is by default one of the lab's own, so that they are the same bytes
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -121,45 +120,48 @@ _LIBRARY = ("-std=gnu11", "-O2")
 
 @dataclass(frozen=True)
 class Program:
-    """Groups of folders below ``ROOT`` whose C files make it up, and ``flags`` beside those of every program."""
+    """C ``files`` below ``ROOT``, and ``flags`` beside those of every program or plugin.
 
-    groups: tuple[tuple[str, ...], ...]
+    The files are linked in their order. It determines addresses, and so the digests of base archives.
+    """
+
+    files: tuple[str, ...]
     flags: tuple[str, ...] = ()
 
     def sources(self) -> tuple[Path, ...]:
-        """The C files and headers in the order in which they are linked: by group, then by name.
+        """The files, then the headers beside them."""
+        files = [ROOT / name for name in self.files]
+        headers = (header for folder in sorted({file.parent for file in files}) for header in folder.glob("*.h"))
+        return (*files, *sorted(headers))
 
-        The order determines addresses, and so the digests of base archives.
-        """
-        groups = (
-            sorted(chain(*((ROOT / folder).iterdir() for folder in folders)), key=lambda path: path.name)
-            for folders in self.groups
-        )
-        return tuple(path for path in chain(*groups) if path.suffix in {".c", ".h"})
+
+def _in(folder: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{folder}/{name}.c" for name in names)
 
 
 DISKD, RECEIVE, SAMPLER, PROCESS_SAMPLER = "diskd", "receive", "sampler", "process-sampler"
-_SAMPLER = Program((("common",), ("sampler",)))
+_SAMPLER = ("common/process.c", *_in("sampler", "load", "main", "series"))
 PROGRAMS = {
-    DISKD: Program((("common", "diskd"),)),
-    RECEIVE: Program((("receive",),)),
-    SAMPLER: _SAMPLER,
-    PROCESS_SAMPLER: replace(_SAMPLER, flags=("-DJOBS_ARE_PROCESSES",)),
+    DISKD: Program(
+        (
+            *_in("diskd", "ahead", "config", "counters", "device", "level", "main", "model"),
+            "common/process.c",
+            *_in("diskd", "ring", "scsi", "share", "store"),
+        )
+    ),
+    RECEIVE: Program(("receive/main.c",)),
+    SAMPLER: Program(_SAMPLER),
+    PROCESS_SAMPLER: Program(_SAMPLER, ("-DJOBS_ARE_PROCESSES",)),
 }
 
 PROFILE, EXECUTED, SHARING, SCHEDULE = "profile.so", "executed.so", "sharing.so", "schedule.so"
 """The plugins that observe what a guest executes; plugin.c and executed.c in native say how."""
-_PLUGIN_PARTS = {
-    PROFILE: tuple(f"profile/{name}.c" for name in ("functions", "marker", "memory", "plugin", "stack", "tree")),
-    EXECUTED: tuple(f"profile/{name}.c" for name in ("executed", "marker", "memory")),
-    SHARING: (
-        *(f"profile/{name}.c" for name in ("functions", "marker", "memory")),
-        *(f"sharing/{name}.c" for name in ("cpus", "lines", "locks", "plugin")),
-    ),
-    SCHEDULE: (
-        *(f"profile/{name}.c" for name in ("functions", "marker", "memory")),
-        *(f"sharing/{name}.c" for name in ("cpus", "schedule")),
-    ),
+_CALLS = _in("profile", "functions", "marker", "memory")
+_PLUGINS = {
+    PROFILE: Program((*_CALLS, *_in("profile", "plugin", "stack", "tree"))),
+    EXECUTED: Program(_in("profile", "executed", "marker", "memory")),
+    SHARING: Program((*_CALLS, *_in("sharing", "cpus", "lines", "locks", "plugin"))),
+    SCHEDULE: Program((*_CALLS, *_in("sharing", "cpus", "schedule"))),
 }
 _WINDOW = "window"
 # include/qemu/qemu-plugin.h of each release: QEMU refuses a plugin of another version of the interface.
@@ -233,19 +235,12 @@ def build(cache: Cache, name: str, *, symbols: bool = False) -> bytes:
 def plugin(cache: Cache, version: tuple[int, ...], library: str = PROFILE) -> Path:
     """The plugin for this version of QEMU. Raises LabBroken as ``build`` does."""
     flags = (*_LIBRARY, "-I.", *WARNINGS, "-fvisibility=hidden", f"-DPLUGIN_API={interface(version)}")
-    return _compile(cache, library, _plugin_sources(library), flags, shared=True)
-
-
-def _plugin_sources(library: str) -> tuple[Path, ...]:
-    """The C files of a plugin, and the headers beside them."""
-    sources = [ROOT / name for name in _PLUGIN_PARTS[library]]
-    headers = (header for folder in sorted({source.parent for source in sources}) for header in folder.glob("*.h"))
-    return (*sources, *sorted(headers))
+    return _compile(cache, library, _PLUGINS[library].sources(), flags, shared=True)
 
 
 def source_digest(library: str) -> str:
     """The sha256, in hex, of a plugin's sources: what it does to a guest depends on them alone."""
-    return digest_bytes(b"".join(path.read_bytes() for path in _plugin_sources(library)))
+    return digest_bytes(b"".join(path.read_bytes() for path in _PLUGINS[library].sources()))
 
 
 def interface(version: tuple[int, ...]) -> int:
