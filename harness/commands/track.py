@@ -130,7 +130,7 @@ def _packages(named: Sequence[str], runs: CommitRuns, seconds: float, stable: Re
             continue
         runs.holds(kernel.origin, kernel)
         named_by = _tracker(stable, runs, spec, seconds) if stable else None
-        work = Packages(runs.folder, runs, spec, seconds, tell, _cost(runs), changelog(kernel), named_by)
+        work = Packages(runs, spec, seconds, _cost(runs), changelog(kernel), named_by)
         night = work.night(kernel.origin)
         heads = [each.head for each in runs.folder.track.nights if each.line == spec]
         codes.append(_report(runs, night, str(stable.source if stable else ""), list(dict.fromkeys(heads))))
@@ -155,7 +155,7 @@ def _tracker(repository: Repository, runs: CommitRuns, ref: str, seconds: float)
         own = runs.scenarios.keys() - {*find_scenarios()}
         return replace(choice, outdated=(*choice.outdated, *own))
 
-    return Tracker(runs.folder, runs, ref, seconds, tell, _cost(runs), repository, reach)
+    return Tracker(runs, ref, seconds, _cost(runs), repository, reach)
 
 
 def _accept(folder: Folder, figure: str, commit: str, reason: str) -> int:

@@ -20,9 +20,8 @@ from harness.scenario.model import Scenario, Status
 from harness.track.moves import BUILDS, Seen, costs, differs, moves, trend_of
 from harness.track.runs import CommitRuns, due
 from harness.track.search import Cause, RangeSearch, verify
-from harness.track.state import Alarm, Base, Folder, Kind, Move, Night, Track, Trend, now, short
+from harness.track.state import Alarm, Base, Kind, Move, Night, Track, Trend, now, short
 from lab.base.errors import CannotJudge, Misuse
-from lab.base.units import Tell
 
 _NOT_BUILT = Move("", Kind.BUILD, "the kernel", BUILDS, "", Trend.WORSE)
 
@@ -54,11 +53,9 @@ class Nights(ABC):
     Heads are commits of a branch, or versions of a package.
     """
 
-    folder: Folder
     runs: CommitRuns
     line: str
     budget: float
-    tell: Tell
     seconds: Callable[[Scenario], float]
 
     def night(self, head: str) -> Night:
@@ -66,9 +63,9 @@ class Nights(ABC):
         began, built, booted = monotonic(), self.runs.built, self.runs.booted
         before = self._track.last_night(self.line)
         night = before if before and not before.ended else self._planned(head, before)
-        self.folder.save(self._track.with_night(night))
+        self.runs.folder.save(self._track.with_night(night))
         about = f"{plural(len(night.chosen), 'scenario')}, {len(night.left)} left out"
-        self.tell(f"night {night.number}: {short(night.last) or 'nothing'} -> {short(night.head)}, {about}")
+        self.runs.tell(f"night {night.number}: {short(night.last) or 'nothing'} -> {short(night.head)}, {about}")
 
         def spent() -> Night:
             counts = night.builds + self.runs.built - built, night.boots + self.runs.booted - booted
@@ -89,7 +86,7 @@ class Nights(ABC):
 
     @property
     def _track(self) -> Track:
-        return self.folder.track
+        return self.runs.folder.track
 
     @property
     def _bases(self) -> Mapping[str, Base]:
@@ -135,7 +132,7 @@ class Nights(ABC):
             track = track.with_base(self.line, name, Base(work.tip, path, night.number))
         for name in work.hunted:
             track = track.with_base(self.line, name, Base(work.tip, "", night.number))
-        self.folder.save(track.pruned())
+        self.runs.folder.save(track.pruned())
 
 
 _BLOCK = ("block", "blk", "bio", "elevator", "io_uring")
@@ -175,7 +172,7 @@ class Tracker(Nights):
         return self.repository.suspects([night.last], night.head) if known else ()
 
     def _work(self, night: Night) -> Work:
-        search, notes, began = RangeSearch(self.repository, self.runs, self.tell), list(night.notes), monotonic()
+        search, notes, began = RangeSearch(self.repository, self.runs), list(night.notes), monotonic()
         tip, between = night.head, list[tuple[Move, str, str]]()
         if unbuilt := self.runs.builds(night.head):
             tip = self._last_built(night, unbuilt, search)
@@ -220,7 +217,7 @@ class Tracker(Nights):
 
         The tree is built with one configuration, so what does not move between the tags is not of a commit in it.
         """
-        search, notes, between = RangeSearch(self.repository, self.runs, self.tell), list(work.notes), []
+        search, notes, between = RangeSearch(self.repository, self.runs), list(work.notes), []
         tip = ""
         for alarm in work.alarms:
             tags = [_tag(version) for version in (alarm.parent, alarm.culprit)]
@@ -321,7 +318,7 @@ class Tracker(Nights):
         calm = _calm(spared, commit.short, "the scenario executes nothing of what it changes") if spared else ""
         if not of:
             return None, calm
-        self.tell(f"{culprit[:12]}: verifying {plural(len(of), 'move')}")
+        self.runs.tell(f"{culprit[:12]}: verifying {plural(len(of), 'move')}")
         verdict = verify(self.repository, self.runs, culprit, tip, of)
         if not verdict.moves and not all(move.kind is Kind.BUILD for move in of) and "layout" in verdict.why:
             return None, _calm(of, commit.short, verdict.why)

@@ -15,7 +15,6 @@ from harness.track.moves import BOOTS, BUILDS, answer, differs, moves, word_befo
 from harness.track.runs import CommitRuns
 from harness.track.state import Kind, Move, Trend
 from lab.base.errors import CannotJudge
-from lab.base.units import Tell
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,6 @@ class RangeSearch:
 
     repository: Repository
     runs: CommitRuns
-    tell: Tell
     causes: list[Cause] = field(default_factory=list)
     _asked: set[tuple[object, ...]] = field(default_factory=set)
     _skipped: set[str] = field(default_factory=set)
@@ -80,7 +78,7 @@ class RangeSearch:
             return [more for each in family for more in self._ended(each, step.culprit, step.left)]
         left = len(self.repository.suspects(good, bad[-1]))
         names = ", ".join(dict.fromkeys(each.move.scenario or BUILDS for each in family))
-        self.tell(f"{step.test[:12]}: {left} suspects left of {names}")
+        self.runs.tell(f"{step.test[:12]}: {left} suspects left of {names}")
         answers = family[0].answers
         return [Suspicion(each.move, (*answers, (step.test, self._word(each, step.test)))) for each in family]
 
@@ -93,7 +91,7 @@ class RangeSearch:
             return answer(move, self.runs.seen(commit, move.scenario), *ends)
         except CannotJudge as error:
             if commit not in self._skipped:
-                self.tell(f"{commit[:12]}: skipped, {error.message}")
+                self.runs.tell(f"{commit[:12]}: skipped, {error.message}")
             self._skipped.add(commit)
             return CommitWord.SKIP
 

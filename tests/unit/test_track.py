@@ -43,7 +43,7 @@ def harmless(history: History, name: str, folder: str = "block/alpha") -> str:
 def alarms_of(tracked: MadeUpTracker, head: str) -> tuple[Tracker, Night, tuple[Alarm, ...]]:
     tracker = tracked.tracker()
     night = tracker.night(head)
-    return tracker, night, tracker.folder.track.of_night(night)
+    return tracker, night, tracker.runs.folder.track.of_night(night)
 
 
 def test_a_regression_is_named_with_its_parent_and_all_checks(tracked: MadeUpTracker, history: History) -> None:
@@ -53,11 +53,11 @@ def test_a_regression_is_named_with_its_parent_and_all_checks(tracked: MadeUpTra
     assert (alarm.culprit, alarm.parent, alarm.trend) == (culprit, parent, Trend.WORSE)
     assert alarm.verified and alarm.moves[0].kind is Kind.CLAIM and alarm.functions == ("alpha_fn",)
     assert alarm.checks == {"parent": "good", "culprit": "bad", "another layout": "the same", "revert": "good"}
-    assert exit_code(tracker.folder.track, night) == EXIT_FAIL
+    assert exit_code(tracker.runs.folder.track, night) == EXIT_FAIL
     # Next night nothing is new: the alarm stays open, and there is no second one.
     tracker, night, alarms = alarms_of(tracked, harmless(history, "e"))
-    assert alarms == () and [open_.culprit for open_ in tracker.folder.track.open] == [culprit]
-    assert exit_code(tracker.folder.track, night) == EXIT_PASS
+    assert alarms == () and [open_.culprit for open_ in tracker.runs.folder.track.open] == [culprit]
+    assert exit_code(tracker.runs.folder.track, night) == EXIT_PASS
 
 
 def test_one_per_cent_more_in_one_function_is_an_alarm_with_its_name(tracked: MadeUpTracker, history: History) -> None:
@@ -104,7 +104,7 @@ def test_a_kept_search_of_what_a_night_touches_is_made_and_what_it_finds_is_bise
     mended = history.commit("block: a lock", {"block/gamma/queue_rq.c": "nothing"})
     tracker, _, (alarm,) = alarms_of(tracked, mended)
     assert (alarm.culprit, alarm.trend, alarm.moves[0].after) == (mended, Trend.BETTER, "nothing in 20 seeds")
-    assert not tracker.folder.track.open
+    assert not tracker.runs.folder.track.open
 
 
 def test_a_search_that_the_budget_leaves_out_is_made_in_the_next_night(
@@ -146,10 +146,10 @@ def test_the_state_keeps_what_later_nights_need(tracked: MadeUpTracker, history:
         head = harmless(history, name)
     tracker, _, (alarm,) = alarms_of(tracked, head)
     assert len({commit for commit, _ in tracked.bench.made}) > 4
-    assert tracker.folder.track.records.keys() == {first, parent, culprit, head}
-    many = tuple(replace(tracker.folder.track.nights[0], number=number) for number in range(1, 1001))
+    assert tracker.runs.folder.track.records.keys() == {first, parent, culprit, head}
+    many = tuple(replace(tracker.runs.folder.track.nights[0], number=number) for number in range(1, 1001))
     old = replace(alarm, number=9, night=2, closed="undone by another")
-    track = replace(tracker.folder.track, nights=many, alarms=(replace(alarm, night=2), old)).pruned()
+    track = replace(tracker.runs.folder.track, nights=many, alarms=(replace(alarm, night=2), old)).pruned()
     assert [night.number for night in track.nights] == [*range(635, 1001)]
     assert [each.number for each in track.alarms] == [alarm.number], "an alarm that is open stays"
 
@@ -207,13 +207,13 @@ def test_a_head_that_does_not_build_is_an_alarm_and_its_parent_is_measured(
     build = named[culprit].moves[0]
     assert (build.kind, build.after) == (Kind.BUILD, "does not build: block/a.c:1: error")
     assert named[culprit].verified and named[culprit].checks["revert"] == "good"
-    assert {base.commit for base in tracker.folder.track.bases["main"].values()} == {slow}
+    assert {base.commit for base in tracker.runs.folder.track.bases["main"].values()} == {slow}
     assert any("does not build; measured is" in note for note in night.notes)
     # The next head is still broken: no second alarm. Then it is mended.
     _, _, alarms = alarms_of(tracked, harmless(history, "b"))
     assert alarms == ()
     tracker, night, alarms = alarms_of(tracked, history.commit("mend", {"block/alpha/broken.c": None}))
-    assert alarms == () and named[culprit].number not in {alarm.number for alarm in tracker.folder.track.open}
+    assert alarms == () and named[culprit].number not in {alarm.number for alarm in tracker.runs.folder.track.open}
 
 
 def test_an_arm_that_hangs_does_not_hide_what_moved_before_it(
@@ -250,15 +250,15 @@ def test_a_head_of_before_that_the_tree_lacks_is_told(tracked: MadeUpTracker, hi
     tracker, night, (alarm,) = alarms_of(tracked, history.git("rev-parse", "HEAD"))
     assert (alarm.culprit, alarm.why) == ("", "no commit of its range is known")
     assert "the tree lacks 111111111111" in night.notes[0]
-    assert exit_code(tracker.folder.track, night) == EXIT_CANNOT_JUDGE
+    assert exit_code(tracker.runs.folder.track, night) == EXIT_CANNOT_JUDGE
 
 
 def test_an_accepted_change_is_the_new_base_line(tracked: MadeUpTracker, history: History) -> None:
     culprit = history.commit("slower", {"block/alpha/slow.c": "effect slower"})
     tracker, night, (alarm,) = alarms_of(tracked, harmless(history, "a"))
     with pytest.raises(Misuse, match=r"no alarm says that .* changes beta"):
-        tracker.folder.accept("beta", culprit, "meant")
-    closed = tracker.folder.accept("alpha", culprit, "correctness costs 2 %")
+        tracker.runs.folder.accept("beta", culprit, "meant")
+    closed = tracker.runs.folder.accept("alpha", culprit, "correctness costs 2 %")
     assert [alarm.closed for alarm in closed] == ["accepted: correctness costs 2 %"]
     folder = Folder(tracked.root)
     folder.load()
@@ -386,7 +386,7 @@ def test_a_full_disk_ends_the_night_and_the_next_call_goes_on(
     assert (night.number, alarm.culprit) == (2, culprit)
     # Of the runs before the disk was full only the one whose record could not be written is made again.
     again = {key: tracked.bench.made[key] for key in made if tracked.bench.made[key] > made[key]}
-    assert len(again) == 1 and len(tracker.folder.track.nights) == 2
+    assert len(again) == 1 and len(tracker.runs.folder.track.nights) == 2
 
 
 def test_a_clock_that_jumps_back_changes_neither_the_order_nor_the_choice(
@@ -396,4 +396,4 @@ def test_a_clock_that_jumps_back_changes_neither_the_order_nor_the_choice(
     culprit = history.commit("slower", {"block/alpha/slow.c": "effect slower"})
     tracker, night, (alarm,) = alarms_of(tracked, culprit)
     assert (night.number, night.last, alarm.culprit) == (2, history.git("rev-parse", f"{culprit}^"), culprit)
-    assert night.seconds >= 0 and tracker.folder.track.last_night("main") == night
+    assert night.seconds >= 0 and tracker.runs.folder.track.last_night("main") == night

@@ -47,15 +47,15 @@ def night(
     tracked: MadeUpTracker, version: str, commit: str, *, stable: bool = False
 ) -> tuple[Folder, tuple[Alarm, ...]]:
     tracker = tracked.tracker()
-    folder, runs = tracker.folder, tracker.runs
+    runs = tracker.runs
     source = KernelSource(tracked.history.folder, "debian:6.1", "", revision=commit)
     kernel = replace(tracked.bench.built(source, tell=tracked.told.append), build="")
     runs.holds(version, kernel)
     more = CHANGELOG, replace(tracker, line="debian:6.1") if stable else None
-    done = Packages(folder, runs, "debian:6.1", 1e9, tracked.told.append, lambda _: 1.0, *more).night(version)
-    order = [each.head for each in folder.track.nights]
-    Site(folder, tracked.root / "runs", str(tracked.history.folder) if stable else "", order).write(done)
-    return folder, folder.track.of_night(done)
+    done = Packages(runs, "debian:6.1", 1e9, lambda _: 1.0, *more).night(version)
+    order = [each.head for each in runs.folder.track.nights]
+    Site(runs.folder, tracked.root / "runs", str(tracked.history.folder) if stable else "", order).write(done)
+    return runs.folder, runs.folder.track.of_night(done)
 
 
 def test_a_new_version_is_compared_with_the_one_before(tracked: MadeUpTracker) -> None:

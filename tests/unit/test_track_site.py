@@ -116,7 +116,7 @@ def test_a_scenario_that_the_kernel_cannot_run_is_not_called_measured(
     made.bench.lacks = {"beta": "6.12.7 has no module xfs"}
     patched_lab(monkeypatch, made)
     night = made.tracker().night(history.git("rev-parse", "HEAD"))
-    _, took, *rest = night_lines(made.tracker().folder.track, night)
+    _, took, *rest = night_lines(made.tracker().runs.folder.track, night)
     assert "2 scenarios measured" in took and rest == ["  beta is not measured: 6.12.7 has no module xfs"]
 
 

@@ -232,7 +232,7 @@ class MadeUpTracker:
         bench = cast("Bench", self.bench)
         spec = f"tree:{self.history.folder}"
         runs = CommitRuns(folder, bench, repository.folder, spec, SCENARIOS, self.told.append, finds=self.finds)
-        return Tracker(folder, runs, "main", budget, self.told.append, _seconds, repository, self.reach)
+        return Tracker(runs, "main", budget, _seconds, repository, self.reach)
 
     def reach(self, before: str, after: str) -> ScenarioChoice:
         """By the folders of what differs."""
