@@ -16,6 +16,7 @@ from typing import Protocol
 
 from harness.base.files import read_json, write_json
 from harness.base.plain import from_plain, to_plain
+from harness.bisect.repository import Repository
 from harness.grid.lines import GridRow
 from harness.hunt.kept import KeptFind, try_find
 from harness.judge.claims import ClaimVerdict
@@ -285,14 +286,10 @@ def _made_by() -> tuple[str, list[str]]:
 
 @dataclass
 class KernelOracle:
-    """Measures commits of the repository ``clone``, whose kernel specification is ``spec`` (``tree:PATH``).
-
-    No ``arms``: all; ``seeds`` None: those of the scenario.
-    """
+    """Measures commits of the ``repository``. No ``arms``: all; ``seeds`` None: those of the scenario."""
 
     bench: Bench
-    clone: Path
-    spec: str
+    repository: Repository
     scenario: Scenario
     tell: Tell
     seeds: int | None = None
@@ -314,26 +311,20 @@ class KernelOracle:
         return kernel
 
     def _build(self, commit: str) -> Kernel | CannotJudge:
-        source = tree.KernelSource(self.clone, f"{self.spec}@{commit}", self._title(commit), revision=commit)
         try:
-            return tree.built(source, self.bench.lab.cache, tell=self.tell)
+            return tree.built(self.repository.kernel_source(commit), self.bench.lab.cache, tell=self.tell)
         except CannotJudge as error:
             return error
-
-    def _title(self, commit: str) -> str:
-        return f"{self.spec} at {commit[:12]}"
 
     def measure(self, commit: str, *, once: bool = False, moved: bool = False) -> Observation:
         try:
             kernel = self.kernel(commit)
         except CannotJudge as error:
-            said = error.message.removeprefix(f"{self._title(commit)} ")
+            said = error.message.removeprefix(f"{self.repository.kernel_source(commit).title} ")
             return Observation(commit, self.setting, untestable=said)
         scenario = in_another_layout(self.scenario) if moved else self.scenario
         run = self.bench.run(Request(scenario, kernel, 1 if once else self.seeds, self.arms))
-        broken = [cell for cell in run.verdict.cells if cell.lab_broke]
-        if broken:
-            raise LabBroken("; ".join(broken[0].reasons) or "a boot broke", remedy=f"see {run.folder.path}")
+        run.demand_lab()
         claims = tuple(claim_seen(claim) for claim in run.verdict.claims)
         reasons = {reason for cell in run.verdict.cells if cell.status is not Status.PASS for reason in cell.reasons}
         untestable = "" if any(claim.values for claim in claims) else "; ".join(sorted(reasons))

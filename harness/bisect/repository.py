@@ -16,6 +16,7 @@ from lab.base.errors import LabBroken, Misuse
 from lab.base.process import Finished, run
 from lab.base.units import shortened
 from lab.kernels.git import commit_of
+from lab.kernels.tree import KernelSource
 
 _FIELDS = "%H%x00%P%x00%an <%ae>%x00%aI%x00%s"
 _CONFLICT = 1
@@ -68,6 +69,11 @@ class Repository:
     def resolve(self, rev: str) -> str:
         """The commit ``rev`` of the user's repository. Raises Misuse."""
         return commit_of(self.source, rev)
+
+    def kernel_source(self, commit: str) -> KernelSource:
+        """What the kernel of a commit is built of, named as that of the user's tree."""
+        spec = f"tree:{self.source}"
+        return KernelSource(self.folder, f"{spec}@{commit}", f"{spec} at {commit[:12]}", revision=commit)
 
     def has(self, commit: str) -> bool:
         return not self.git("cat-file", "-e", f"{commit}^{{commit}}", accept=(0, 1, 128)).returncode

@@ -180,9 +180,7 @@ class Bisect(Command):
         folder.mkdir(parents=True, exist_ok=True)
         repository = Repository(tree, folder / "clone.git")
         state = State(wanted.digest, str(tree), repository.resolve(ends[0]), repository.resolve(ends[1]))
-        kernels = KernelOracle(
-            self.bench, repository.folder, f"tree:{tree}", wanted, tell, self.seeds, tuple(self.arms)
-        )
+        kernels = KernelOracle(self.bench, repository, wanted, tell, self.seeds, tuple(self.arms))
         oracle = self._oracle(self.kept, kernels.kernel, kernels.setting) if self.kept else kernels
         if not wanted.timing.exact:
             # No build runs in advance: it would disturb measurements on the wall clock.

@@ -103,8 +103,7 @@ class TrackBranch(Command):
             chosen = _scenarios([name for name in asked or find_scenarios() if name not in finds])
             bench = replace(bench_of(self.results, self.jobs, folder=f"{FOLDER}/{RUNS}"), cluster=cluster)
             repository = Repository(tree, path / CLONE) if tree else None
-            place = (repository.folder, f"tree:{tree}") if repository else (Path(), "")
-            runs = CommitRuns(folder, bench, *place, scenarios=chosen, tell=tell, seeds=self.seeds, finds=finds)
+            runs = CommitRuns(folder, bench, repository, chosen, tell, self.seeds, finds)
             if self.kernels or repository is None:
                 return _packages(self.kernels or (), runs, self.budget, repository)
             tracker = _tracker(repository, runs, self.ref, self.budget)

@@ -35,7 +35,7 @@ from harness.record.store import (
 )
 from harness.scenario.model import Status
 from lab.base.digest import digest_bytes, digest_file, digest_results
-from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, LabBroken, Misuse
 from lab.base.record import BootRecord
 from lab.kernels.model import series_of
 from lab.kit import EXPECTED, RESULTS, channel_faults, log_faults
@@ -233,7 +233,7 @@ class Rejudged:
 
 @dataclass(frozen=True)
 class Run:
-    """A judged run. ``elapsed`` in seconds; ``resumed`` counts boots that an interrupted or another run had made.
+    """A judged run. ``resumed`` counts boots that an interrupted or another run had made.
 
     ``unfinished``: the host invalidated a boot on the wall clock; the same command repeats only that boot.
     ``earlier``: all of it was measured before, and nothing was booted.
@@ -241,7 +241,6 @@ class Run:
 
     folder: RunFolder
     verdict: Verdict
-    elapsed: float = 0.0
     resumed: int = 0
     unfinished: bool = False
     earlier: bool = False
@@ -265,6 +264,12 @@ class Run:
     def seconds(self) -> float:
         """Host time of its boots, one after another."""
         return sum(sum(record.wall.values()) for _, record in self.folder.boots())
+
+    def demand_lab(self) -> None:
+        """Raise LabBroken where a boot was the lab's fault."""
+        broken = [cell for cell in self.verdict.cells if cell.lab_broke]
+        if broken:
+            raise LabBroken("; ".join(broken[0].reasons) or "a boot broke", remedy=f"see {self.folder.path}")
 
 
 def judge_run(run: RunFolder) -> Verdict:

@@ -348,7 +348,7 @@ class Bench:
             for side in sides:
                 own = verdict if side is boots else judge_run(side.folder)
                 resumed = sum(not cell.skip for cell in side.folder.facts.cells) - len(side.waiting)
-                runs.append(Run(side.folder, own, elapsed, resumed, unfinished))
+                runs.append(Run(side.folder, own, resumed, unfinished))
             for run in reversed(runs if not unfinished else ()):
                 run.folder.finish(run.verdict, elapsed=elapsed)
         return runs

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from time import monotonic
 
 from harness import fitted
 from harness.bisect.notebook import setting_of
+from harness.bisect.repository import Repository
 from harness.hunt.kept import KeptFind, try_find
 from harness.judge.difference import ArmFigure
 from harness.patch.choice import ScenarioChoice
@@ -29,7 +29,7 @@ from harness.scenario.model import Scenario
 from harness.scenario.registry import FUNCTION, GUEST
 from harness.track.moves import Seen
 from harness.track.state import Base, Folder, Move, Record, Track, short
-from lab.base.errors import CannotJudge, LabBroken, Misuse
+from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import Tell
 from lab.kernels import tree
 from lab.kernels.model import Kernel
@@ -79,7 +79,7 @@ def due(
 
 @dataclass
 class CommitRuns:
-    """Builds commits of the bare repository ``clone``, which belongs to the tree that ``spec`` (tree:DIR) names.
+    """Builds commits of the ``repository``; without one there are packages alone, which ``holds`` takes.
 
     ``finds`` are kept searches by name. ``built``, ``booted``: how many kernels and guests this process made;
     ``progress`` notes them with each record.
@@ -87,8 +87,7 @@ class CommitRuns:
 
     folder: Folder
     bench: Bench
-    clone: Path
-    spec: str
+    repository: Repository | None
     scenarios: Mapping[str, Scenario]
     tell: Tell
     seeds: int | None = None
@@ -106,10 +105,9 @@ class CommitRuns:
         track = self.folder.track
         if commit in track.unbuilt:
             raise CannotJudge(track.unbuilt[commit])
-        source = tree.KernelSource(
-            self.clone, f"{self.spec}@{commit}", f"{self.spec} at {commit[:12]}", revision=commit
-        )
-        began = monotonic()
+        if self.repository is None:
+            raise CannotJudge(f"{commit} is not the newest package any more")
+        source, began = self.repository.kernel_source(commit), monotonic()
         try:
             kernel = self._kernels[commit] = tree.built(source, self.bench.lab.cache, tell=self.tell)
         except CannotJudge as error:
@@ -150,9 +148,7 @@ class CommitRuns:
         self.tell(f"{short(commit)}: {own.name}")
         command = () if moved else run_command(ref_of(own), kernel.spec, self.seeds)
         run = self.bench.measure(Request(own, kernel, self.seeds, command=command))
-        broken = [cell for cell in run.verdict.cells if cell.lab_broke]
-        if broken:
-            raise LabBroken("; ".join(broken[0].reasons) or "a boot broke", remedy=f"see {run.folder.path}")
+        run.demand_lab()
         self.booted += run.made
         self.folder.save(self.progress(self.folder.track.with_record(key, scenario, Record(run.path, setting))))
         return self._seen.setdefault(run.path, Seen(run.folder, partial(self._functions, commit)))

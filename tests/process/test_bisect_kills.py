@@ -156,16 +156,13 @@ def test_where_figures_scatter_the_posterior_searches(rig: Rig, monkeypatch: pyt
     repository = Repository(rig.history.repository, folder / "clone.git")
     told: list[str] = []
     bench = Bench(open_lab(Cache(rig.lab.folder / "cache")), Store(rig.lab.results))
-    oracle, other = (
-        KernelOracle(bench, repository.folder, "tree:linux", scenario, told.append, seeds, ("limited",))
-        for seeds in (None, 5)
-    )
+    oracle, other = (KernelOracle(bench, repository, scenario, told.append, seeds, ("limited",)) for seeds in (None, 5))
     assert oracle.setting != other.setting
     own = folder / "own.config"
     own.write_text("CONFIG_X86_64=y\n")
     with monkeypatch.context() as changed:
         changed.setenv("BLKLAB_CONFIG", str(own))
-        configured = KernelOracle(bench, repository.folder, "tree:linux", scenario, told.append, None, ("limited",))
+        configured = KernelOracle(bench, repository, scenario, told.append, None, ("limited",))
         assert configured.setting != oracle.setting, "what was observed with another .config is no record"
     state = State(scenario.digest, "tree", commits[0], commits[-1])
     finding = NoisyBisection(repository, oracle, state, folder, told.append).run()

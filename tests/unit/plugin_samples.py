@@ -77,7 +77,7 @@ class RecordedBoots:
                 together = said.get("iops", 95) if cell.arm == "none" else 5
                 outcome = Outcome(said.get("outcome", "bye"))
                 save_boot(record(run.fresh_boot_folder(cell), files(together=together), outcome))
-        return Run(run, self._finished(run), 1.0)
+        return Run(run, self._finished(run))
 
     @staticmethod
     def _cells(scenario: Scenario, skip: tuple[str, ...]) -> Iterator[PlannedCell]:

@@ -90,7 +90,7 @@ class MadeUpBench(MutantBench):
             # As in a real boot, whose steps write the number.
             made = replace(made, fingerprint={**made.fingerprint, "work": str(number)})
             save_boot(replace(made, unfit=self.unfit) if outcome is Outcome.UNFIT else made)
-        return Run(folder, judge_run(folder), 1.0)
+        return Run(folder, judge_run(folder))
 
     def profiled(self, run: Run, cell: ProfiledCell, number: int) -> dict[str, float]:
         return self.executed.get(number, {})

@@ -161,7 +161,7 @@ class MadeUpBench:
             save_boot(record(run.fresh_boot_folder(cell), measured, outcome))
         verdict = judge_run(run)
         run.finish(verdict, elapsed=1.0)
-        return Run(run, verdict, 1.0)
+        return Run(run, verdict)
 
     def profile_of(self, _: object, run: RunFolder, __: object, kernel: Kernel, *, phase_seen: object) -> Profile:
         """One function of 1,000 instructions, which layout moves by 0.05 %, what it calls, and one of fio."""
@@ -230,8 +230,7 @@ class MadeUpTracker:
         folder.load()
         repository = Repository(self.history.folder, self.root / "clone.git")
         bench = cast("Bench", self.bench)
-        spec = f"tree:{self.history.folder}"
-        runs = CommitRuns(folder, bench, repository.folder, spec, SCENARIOS, self.told.append, finds=self.finds)
+        runs = CommitRuns(folder, bench, repository, SCENARIOS, self.told.append, finds=self.finds)
         return Tracker(runs, "main", budget, _seconds, repository, self.reach)
 
     def reach(self, before: str, after: str) -> ScenarioChoice:
