@@ -29,6 +29,7 @@ from harness.commands.options import (
     words_of,
 )
 from harness.commands.parser import Command, flag, operand, option
+from harness.grid.lines import Trend
 from harness.hunt.kept import KeptFind, finds_in
 from harness.judge.visible import unseen_change
 from harness.limits.entries import load_scenario
@@ -46,7 +47,7 @@ from harness.patch.report import (
 )
 from harness.patch.series import Branch, Patch, branch_folder, read_series
 from harness.patch.sources import CodeChange, PatchText, Sources
-from harness.patch.study import Effect, MeasuredSeries, PackagedModules, Study, modules_alone, profiled
+from harness.patch.study import MeasuredSeries, PackagedModules, Study, modules_alone, profiled
 from harness.patch.work import change_of, is_range, range_of, review_range, write_change
 from harness.profile.model import Differential
 from harness.profile.report import differential_lines
@@ -263,7 +264,7 @@ class PatchCommand(Command):
             whole = replace(whole, hunted=tuple(study.hunted(steps[0], steps[-1], finds)))
             compared.append(whole)
             print("\n".join(summary(whole)))
-        differs = whole.effect in (Effect.WORSE, Effect.BETTER)
+        differs = whole.trend in (Trend.WORSE, Trend.BETTER)
         profile = profiled(bench.lab, whole, tell) if differs and not self.no_profile else None
         print("\n".join(["", *(differential_lines(profile) if profile else []), ""]))
         text, path = message(whole, profile), branch.folder.parent / "message.txt"

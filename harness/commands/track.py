@@ -15,6 +15,7 @@ from harness.commands.boots import bench_of, chosen_by, distinct, kernels_of, sp
 from harness.commands.options import DASK, JOBS, RESULTS, SEEDS, SOME_SCENARIOS, kernels, tell
 from harness.commands.parser import Command, option
 from harness.grid.cluster import elsewhere
+from harness.grid.lines import Trend
 from harness.grid.measure import boots_of
 from harness.hunt.kept import every_find
 from harness.patch.choice import ScenarioChoice
@@ -26,7 +27,7 @@ from harness.scenario.model import Scenario
 from harness.track.night import Packages, Tracker
 from harness.track.runs import CommitRuns
 from harness.track.site import Site, alarm_lines, night_lines
-from harness.track.state import Folder, Night, Track, Trend
+from harness.track.state import Folder, Night, Track
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, BlklabError, Misuse
 from lab.base.reading import real
 from lab.kernels.debian import changelog

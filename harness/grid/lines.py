@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From the runs of kernels to lines of values, and the neighbours between which a line changes. Pure."""
+"""From the runs of kernels to lines of values, the neighbours between which a line changes, and what changed in words.
+
+Pure."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import NamedTuple
 
 from harness.judge.cells import CellResult, Ensemble
@@ -177,3 +180,64 @@ def figure_lines(
             name = ".".join(filter(None, (load, role, metric)))
             values = {place: Ensemble(by_seed) for place, by_seed in by_place.items()}
             yield GridLine(name, values, sides, exact, (held,), arm, unit=figure_of(held.role, metric).unit)
+
+
+class Kind(StrEnum):
+    """What can change between two kernels. A build belongs to no scenario; HUNT is what a kept search finds."""
+
+    BUILD = "build"
+    BOOT = "boot"
+    HUNT = "hunt"
+    CLAIM = "claim"
+    FIGURE = "figure"
+
+
+class Trend(StrEnum):
+    """OTHER: the figure has no better direction, or some are better and some worse. OPEN: one side is not known."""
+
+    WORSE = "worse"
+    BETTER = "better"
+    OTHER = "different"
+    OPEN = "cannot judge"
+
+
+@dataclass(frozen=True)
+class Move:
+    """One figure (ARM.LOAD.ROLE.METRIC), claim, arm or build that is ``before`` on one kernel and ``after`` on another.
+
+    Of a series, a FIGURE is the rates of a load: ``ARM.LOAD: IOPS of ROLES``.
+    ``share`` is the relative change of a figure, None from zero and without one. ``sign``: 1 for more, -1 for less.
+    ``size`` is its distance relative to the smaller side, ``threshold`` what compare marks from.
+    """
+
+    scenario: str
+    kind: Kind
+    name: str
+    before: str
+    after: str
+    trend: Trend
+    share: float | None = None
+    sign: int = 0
+    size: float = 0.0
+    threshold: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.scenario, str(self.kind), self.name
+
+    @property
+    def figure(self) -> ArmFigure:
+        """That of a move of kind FIGURE."""
+        return ArmFigure(*self.name.split(".", 3))
+
+    @property
+    def title(self) -> str:
+        return f"{self.scenario}: {self.name}" if self.scenario else self.name
+
+    @property
+    def arrow(self) -> str:
+        """``95.50 -> 81.00 (-15.2 %)``."""
+        return f"{self.before} -> {self.after}" + ("" if self.share is None else f" ({100 * self.share:+.1f} %)")
+
+    def __str__(self) -> str:
+        return f"{self.trend}: {self.name}: {self.before} -> {self.after}"

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
+from harness.grid.lines import Kind, Trend
 from harness.judge.cells import Ensemble
 from harness.patch.series import Patch
-from harness.patch.study import Effect, MeasuredSeries, SeriesKernel, outcomes, profiled
+from harness.patch.study import MeasuredSeries, SeriesKernel, outcomes, profiled
 from harness.profile.model import Differential
 from harness.profile.report import differential_lines
 from harness.record.store import RunFolder
@@ -37,27 +38,27 @@ _FUNCTION_COLUMN = "calls  function"
 
 
 def exit_code(compared: Sequence[MeasuredSeries]) -> int:
-    effects = {result.effect for result in compared}
-    if Effect.WORSE in effects:
+    trends = {result.trend for result in compared}
+    if Trend.WORSE in trends:
         return EXIT_FAIL
-    return EXIT_CANNOT_JUDGE if Effect.OPEN in effects or not effects else EXIT_PASS
+    return EXIT_CANNOT_JUDGE if Trend.OPEN in trends or not trends else EXIT_PASS
 
 
 def verdict_line(result: MeasuredSeries) -> str:
     """``WORSE  1 claim of shared-queue``: the verdict and what it rests on."""
-    effect = result.effect
-    names = dict.fromkeys(name for name, finding in result.findings if finding.effect is effect)
+    trend = result.trend
+    names = dict.fromkeys(move.scenario for move in result.moves if move.trend is trend)
     judged = sum(outcome.judged for outcome in result.outcomes)
     about = f"{plural(judged, 'claim')} of {plural(len(result.outcomes), 'scenario')} judged on both"
-    return f"{(effect or (_UNSEEN if result.unseen else 'same')).upper()}  {', '.join([*names, about])}"
+    return f"{(trend or (_UNSEEN if result.unseen else 'same')).upper()}  {', '.join([*names, about])}"
 
 
 def summary(result: MeasuredSeries) -> Iterator[str]:
     """The verdict, then what became worse, better or undecided."""
     yield f"{verdict_line(result)}, {result.minutes:.1f} min"
-    for name, finding in result.findings:
-        where = f"{result.series.place}: " if finding.boot_lost else ""
-        yield f"  {where}{name}: {finding}"
+    for move in result.moves:
+        lost = move.kind is Kind.BOOT and move.trend is Trend.WORSE
+        yield f"  {f'{result.series.place}: ' if lost else ''}{move.scenario}: {move}"
     yield from (f"  {line}" for line in _hidden(result))
 
 
@@ -98,11 +99,11 @@ def commit_lines(result: MeasuredSeries, command: str) -> str:
 
 
 def _leading(result: MeasuredSeries) -> tuple[str, str, str, float | None]:
-    """The first finding of the verdict's kind, else the figure that differs most: its name, both sides, the change."""
-    for name, finding in result.findings:
-        if finding.effect is result.effect:
-            return f"{name}: {finding.what}", finding.before, finding.after, finding.share
-    moved = [(outcome.scenario, change) for outcome in result.outcomes for change in outcome.moved]
+    """The first move of the verdict's trend, else the figure that differs most: its name, both sides, the change."""
+    for move in result.moves:
+        if move.trend is result.trend:
+            return move.title, move.before, move.after, move.share
+    moved = [(outcome.scenario, change) for outcome in result.outcomes for change in outcome.differing]
     if not moved:
         return "none of both kernels differs", "-", "-", None
     scenario, change = min(moved, key=lambda row: not row[1].marked)
@@ -112,10 +113,10 @@ def _leading(result: MeasuredSeries) -> tuple[str, str, str, float | None]:
 def letter(head: Sequence[str], result: MeasuredSeries, profile: Differential | None, command: str) -> str:
     """A mail of two sides below its ``head``: claims, figures, functions of the profile, and how to repeat it."""
     lines = [*head, ""]
-    for scenario, finding in result.findings[:_FINDINGS]:
-        lines.append(f"  {finding.effect}: {scenario}: {finding.what}"[:WIDTH])
-        lines.append(f"    {finding.before} -> {finding.after}"[:WIDTH])
-    if (more := len(result.findings) - _FINDINGS) > 0:
+    for move in result.moves[:_FINDINGS]:
+        lines.append(f"  {move.trend}: {move.title}"[:WIDTH])
+        lines.append(f"    {move.before} -> {move.after}"[:WIDTH])
+    if (more := len(result.moves) - _FINDINGS) > 0:
         lines.append(f"  and {plural(more, 'further finding')}")
     lines += ["", *_table(result)]
     hidden = next((wrap(line, WIDTH) for line in _hidden(result)), [])
@@ -134,7 +135,7 @@ def _functions(profile: Differential) -> list[str]:
 
 def _table(result: MeasuredSeries) -> Iterator[str]:
     """The figures that moved, then those that differ most, as ``blklab compare`` marks them."""
-    rows = [(outcome.scenario, change) for outcome in result.outcomes for change in outcome.moved]
+    rows = [(outcome.scenario, change) for outcome in result.outcomes for change in outcome.differing]
     rows.sort(key=lambda row: not row[1].marked)
     if not rows:
         yield f"Figures: {_UNSEEN}." if result.unseen else "No figure of both differs."

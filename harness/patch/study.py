@@ -6,12 +6,12 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
 from harness.base.files import read_json, write_atomic
+from harness.grid.lines import Kind, Move, Trend
 from harness.hunt.kept import KeptFind, try_find
 from harness.judge.cells import Ensemble
 from harness.judge.claims import Judgement
@@ -45,60 +45,33 @@ METRICS = ("iops", "lat.p99", *COUNTED)
 _BOOTS = "boots"
 
 
-class Effect(StrEnum):
-    """What a series does to a claim, a load or a boot."""
-
-    WORSE = "worse"
-    BETTER = "better"
-    OPEN = "cannot judge"
-
-
-@dataclass(frozen=True)
-class SeriesFinding:
-    """``what`` names a claim, an arm or a load of the scenario, ``before`` and ``after`` its figures or words.
-
-    ``share`` is the change of a figure as a part of ``before``; None for words and several figures.
-    ``boot_lost``: a boot fails, hangs or does not come up any more.
-    """
-
-    effect: Effect
-    what: str
-    before: str
-    after: str
-    boot_lost: bool = False
-    share: float | None = None
-
-    def __str__(self) -> str:
-        return f"{self.effect}: {self.what}: {self.before} -> {self.after}"
-
-
 @dataclass(frozen=True)
 class Outcomes:
-    """A scenario on base and series. ``changes`` are the figures, ``judged`` the claims and controls with a verdict on
-    both sides, ``unseen`` says what both runs cannot show."""
+    """A scenario on base and series, and what it moves. ``changes`` are the figures, ``judged`` the claims and controls
+    with a verdict on both sides, ``unseen`` says what both runs cannot show."""
 
     scenario: str
     runs: tuple[RunFolder, RunFolder]
-    findings: tuple[SeriesFinding, ...]
+    moves: tuple[Move, ...]
     changes: tuple[Difference, ...]
     judged: int
     unseen: str = ""
 
     @property
-    def effect(self) -> Effect | None:
-        """The worst effect; None where nothing differs."""
-        return worst(finding.effect for finding in self.findings)
+    def trend(self) -> Trend | None:
+        """The worst one; None where nothing differs."""
+        return worst(move.trend for move in self.moves)
 
     @property
-    def moved(self) -> tuple[Difference, ...]:
+    def differing(self) -> tuple[Difference, ...]:
         """The figures that differ, those by more than the threshold first, then by size."""
         differing = (change for change in self.changes if change.size)
         return tuple(sorted(differing, key=lambda change: (not change.marked, -change.size)))
 
 
-def worst(effects: Iterable[Effect | None]) -> Effect | None:
-    present = set(effects)
-    return next((effect for effect in (Effect.WORSE, Effect.OPEN, Effect.BETTER) if effect in present), None)
+def worst(trends: Iterable[Trend]) -> Trend | None:
+    present = set(trends)
+    return next((trend for trend in (Trend.WORSE, Trend.OPEN, Trend.BETTER) if trend in present), None)
 
 
 def outcomes(base: RunFolder, series: RunFolder) -> Outcomes:
@@ -106,9 +79,10 @@ def outcomes(base: RunFolder, series: RunFolder) -> Outcomes:
     verdicts = judge_run(base), judge_run(series)
     differences = compare_runs(base, series, METRICS)
     judged = [pair for pair in _claims(*verdicts) if {side.status for side in pair[1:]} <= JUDGED]
-    findings = (*_boots(*verdicts), *_of_claims(judged), *_loads(differences))
+    name = base.facts.scenario
+    moves = (*_boots(name, *verdicts), *_of_claims(name, judged), *_loads(name, differences))
     hidden = unseen(base.scenario, [cell for verdict in verdicts for cell in verdict.cells])
-    return Outcomes(base.facts.scenario, (base, series), findings, differences, len(judged), hidden)
+    return Outcomes(name, (base, series), moves, differences, len(judged), hidden)
 
 
 def _claims(base: Verdict, series: Verdict) -> Iterator[tuple[str, Judgement, Judgement]]:
@@ -121,7 +95,7 @@ def _claims(base: Verdict, series: Verdict) -> Iterator[tuple[str, Judgement, Ju
             yield f"negative control: {was.that}", was.judgement, now.judgement
 
 
-def _boots(base: Verdict, series: Verdict) -> Iterator[SeriesFinding]:
+def _boots(scenario: str, base: Verdict, series: Verdict) -> Iterator[Move]:
     before = {(cell.arm, cell.seed): cell for cell in base.cells}
     for after in series.cells:
         earlier = before.get((after.arm, after.seed))
@@ -129,23 +103,23 @@ def _boots(base: Verdict, series: Verdict) -> Iterator[SeriesFinding]:
             continue
         what = f"arm {after.arm}, seed {after.seed}"
         if earlier.status is Status.PASS and after.status is not Status.SKIP:
-            effect = Effect.WORSE if after.kernel_failed else Effect.OPEN
-            yield SeriesFinding(effect, what, _BOOTS, "; ".join(after.reasons), after.kernel_failed)
+            trend = Trend.WORSE if after.kernel_failed else Trend.OPEN
+            yield Move(scenario, Kind.BOOT, what, _BOOTS, "; ".join(after.reasons), trend)
         elif after.status is Status.PASS and earlier.kernel_failed:
-            yield SeriesFinding(Effect.BETTER, what, "; ".join(earlier.reasons), _BOOTS)
+            yield Move(scenario, Kind.BOOT, what, "; ".join(earlier.reasons), _BOOTS, Trend.BETTER)
 
 
-def _of_claims(claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[SeriesFinding]:
+def _of_claims(scenario: str, claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[Move]:
     """Those that held on one side and fail on the other; all are judged on both."""
     for that, before, after in claims:
         if before.status is not after.status:
-            effect = Effect.BETTER if after.status is Status.PASS else Effect.WORSE
+            trend = Trend.BETTER if after.status is Status.PASS else Trend.WORSE
             was, now = (f"{side.status} {value(side)}" for side in (before, after))
             share = Difference(before.ensemble, after.ensemble).share
-            yield SeriesFinding(effect, that, was, now, share=share)
+            yield Move(scenario, Kind.CLAIM, that, was, now, trend, share)
 
 
-def _loads(differences: Sequence[Difference]) -> Iterator[SeriesFinding]:
+def _loads(scenario: str, differences: Sequence[Difference]) -> Iterator[Move]:
     """Loads in which roles get less and none more, or more and none less: anything else is a trade between them."""
     rates = [change for change in differences if change.marked and figure_of(*change.figure[2:]).rate is Rate.REQUESTS]
     for arm, load in dict.fromkeys(change.figure[:2] for change in rates):
@@ -153,13 +127,13 @@ def _loads(differences: Sequence[Difference]) -> Iterator[SeriesFinding]:
         signs = {change.sign for change in marked}
         if len(signs) > 1:
             continue
-        effect = Effect.WORSE if -1 in signs else Effect.BETTER
+        trend = Trend.WORSE if -1 in signs else Trend.BETTER
         names = ", ".join(change.figure.role for change in marked)
         before, after = (
             _medians(side) for side in zip(*((change.before, change.after) for change in marked), strict=True)
         )
         share = marked[0].share if len(marked) == 1 else None
-        yield SeriesFinding(effect, f"{arm}.{load}: IOPS of {names}", before, after, share=share)
+        yield Move(scenario, Kind.FIGURE, f"{arm}.{load}: IOPS of {names}", before, after, trend, share)
 
 
 def _medians(side: Iterable[Ensemble | None]) -> str:
@@ -183,25 +157,24 @@ class SeriesKernel:
 @dataclass(frozen=True)
 class MeasuredSeries:
     """Two steps under every scenario, and the minutes that measuring took. ``unseen`` is what one CPU does not show,
-    ``hunted`` what kept searches find in the series alone, by their names."""
+    ``hunted`` what kept searches find in the series alone, with their names for scenarios."""
 
     base: SeriesKernel
     series: SeriesKernel
     outcomes: tuple[Outcomes, ...]
     minutes: float = 0.0
     unseen: str = ""
-    hunted: tuple[tuple[str, SeriesFinding], ...] = ()
+    hunted: tuple[Move, ...] = ()
 
     @property
-    def findings(self) -> list[tuple[str, SeriesFinding]]:
-        """With the names of their scenarios or searches."""
-        return [*((own.scenario, each) for own in self.outcomes for each in own.findings), *self.hunted]
+    def moves(self) -> list[Move]:
+        return [*(each for own in self.outcomes for each in own.moves), *self.hunted]
 
     @property
-    def effect(self) -> Effect | None:
+    def trend(self) -> Trend | None:
         """None where nothing differs. Without any claim that was judged on both sides: cannot judge."""
-        undecided = [] if any(outcome.judged for outcome in self.outcomes) else [Effect.OPEN]
-        return worst([*undecided, *(finding.effect for _, finding in self.findings)])
+        undecided = [] if any(outcome.judged for outcome in self.outcomes) else [Trend.OPEN]
+        return worst([*undecided, *(move.trend for move in self.moves)])
 
 
 @dataclass(frozen=True)
@@ -267,13 +240,11 @@ class Study:
     def _outcomes(self, scenario: Scenario, base: SeriesKernel, series: SeriesKernel) -> Outcomes:
         """Those of one scenario, which are told at once: the others may take minutes."""
         result = outcomes(*(self._measure(scenario, step.kernel) for step in (base, series)))
-        for finding in result.findings or ("same",):
-            self.tell(f"{scenario.name}: {finding}")
+        for move in result.moves or ("same",):
+            self.tell(f"{scenario.name}: {move}")
         return result
 
-    def hunted(
-        self, base: SeriesKernel, series: SeriesKernel, finds: Mapping[str, KeptFind]
-    ) -> Iterator[tuple[str, SeriesFinding]]:
+    def hunted(self, base: SeriesKernel, series: SeriesKernel, finds: Mapping[str, KeptFind]) -> Iterator[Move]:
         """Searches the series, and the base where that fails."""
 
         def fault(kept: KeptFind, step: SeriesKernel) -> str:
@@ -281,15 +252,15 @@ class Study:
             return tried.fault or next(iter(tried.others), "")
 
         for name, kept in finds.items():
-            what, effect, after = f"{plural(kept.seeds, 'seed')} of {kept.strategy}", Effect.WORSE, ""
+            what, trend, after = f"{plural(kept.seeds, 'seed')} of {kept.strategy}", Trend.WORSE, ""
             self.tell(f"hunt {name}: up to {what}")
             try:
                 after = fault(kept, series)
                 if not after or fault(kept, base):
                     continue
             except CannotJudge as error:
-                effect, after = Effect.OPEN, error.message
-            yield name, SeriesFinding(effect, what, "nothing found", after)
+                trend, after = Trend.OPEN, error.message
+            yield Move(name, Kind.HUNT, what, "nothing found", after, trend)
 
     def changed_functions(self, base: SeriesKernel, patch: Patch, commit: str) -> Mapping[str, str]:
         """Functions whose code differs, with their objects: those of the base are kept before ``commit`` is built."""
@@ -325,8 +296,8 @@ class Study:
 
 def moved_cell(outcomes: Outcomes) -> ProfiledCell | None:
     """The load to profile: that whose figure moved most, else that whose cost did; None without one."""
-    if outcomes.moved:
-        return ProfiledCell(*outcomes.moved[0].figure[:2])
+    if outcomes.differing:
+        return ProfiledCell(*outcomes.differing[0].figure[:2])
     try:
         return chosen_cell(outcomes.runs)
     except CannotJudge:
@@ -335,7 +306,7 @@ def moved_cell(outcomes: Outcomes) -> ProfiledCell | None:
 
 def profiled(lab: Lab, compared: MeasuredSeries, tell: Tell) -> Differential | None:
     """The differential of what moved most among the scenarios, None where nothing can be profiled."""
-    ranked = sorted(compared.outcomes, key=lambda outcome: (outcome.effect is None, -len(outcome.moved)))
+    ranked = sorted(compared.outcomes, key=lambda outcome: (outcome.trend is None, -len(outcome.differing)))
     for outcome in ranked:
         cell = moved_cell(outcome)
         if cell is None:

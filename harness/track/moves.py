@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from harness.bisect.notebook import CommitWord
+from harness.grid.lines import Kind, Move, Trend
 from harness.judge.cells import CellResult, ensemble_of
 from harness.judge.difference import JUDGED, ArmFigure, Difference, compare_cells
 from harness.judge.verdict import Verdict
@@ -20,7 +21,6 @@ from harness.report.claims import value
 from harness.report.format import figure
 from harness.scenario.model import Status
 from harness.scenario.registry import FIGURES, FUNCTION, GUEST, IDLE, OF_ROLES, Basis, Noise, figure_of, held_by, named
-from harness.track.state import Kind, Move, Trend
 
 METRICS = tuple(
     name for name in (*OF_ROLES, *held_by(GUEST)) if name != IDLE and FIGURES[name].noise is not Noise.TICKS

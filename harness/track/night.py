@@ -14,13 +14,14 @@ from typing import Any
 
 from harness.bisect.finding import warnings_of
 from harness.bisect.repository import Repository
+from harness.grid.lines import Kind, Move, Trend
 from harness.patch.choice import ScenarioChoice, modules_of
 from harness.report.format import plural
 from harness.scenario.model import Scenario, Status
 from harness.track.moves import BUILDS, Seen, costs, differs, moves, trend_of
 from harness.track.runs import CommitRuns, due
 from harness.track.search import Cause, RangeSearch, verify
-from harness.track.state import Alarm, Base, Kind, Move, Night, Track, Trend, now, short
+from harness.track.state import Alarm, Base, Night, Track, now, short
 from lab.base.errors import CannotJudge, Misuse
 
 _NOT_BUILT = Move("", Kind.BUILD, "the kernel", BUILDS, "", Trend.WORSE)

@@ -13,6 +13,7 @@ from time import monotonic
 from harness import fitted
 from harness.bisect.notebook import setting_of
 from harness.bisect.repository import Repository
+from harness.grid.lines import Move
 from harness.hunt.kept import KeptFind, try_find
 from harness.judge.difference import ArmFigure
 from harness.patch.choice import ScenarioChoice
@@ -28,7 +29,7 @@ from harness.scenario.load import in_another_layout, ref_of
 from harness.scenario.model import Scenario
 from harness.scenario.registry import FUNCTION, GUEST
 from harness.track.moves import Seen
-from harness.track.state import Base, Folder, Move, Record, Track, short
+from harness.track.state import Base, Folder, Record, Track, short
 from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import Tell
 from lab.kernels import tree

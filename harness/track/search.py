@@ -11,9 +11,9 @@ from functools import partial
 
 from harness.bisect.notebook import CommitWord
 from harness.bisect.repository import Repository
+from harness.grid.lines import Kind, Move, Trend
 from harness.track.moves import BOOTS, BUILDS, answer, differs, moves, word_before
 from harness.track.runs import CommitRuns
-from harness.track.state import Kind, Move, Trend
 from lab.base.errors import CannotJudge
 
 

@@ -12,6 +12,7 @@ from harness.base.checkout import HUNTS
 from harness.base.files import write_atomic, write_json
 from harness.base.plain import to_plain
 from harness.bisect.repository import is_commit
+from harness.grid.lines import Kind, Trend
 from harness.record.judging import judge_run
 from harness.record.store import load_run, read_verdict
 from harness.report.charts import MOST_LINES, multiples
@@ -20,7 +21,7 @@ from harness.report.exports import ISSUE_VERSION, ORIGIN, kcidb_json
 from harness.report.format import duration, plural
 from harness.report.html import Values, render
 from harness.scenario.registry import IOPS, PER_IO
-from harness.track.state import Alarm, Folder, Kind, Night, Track, Trend, short
+from harness.track.state import Alarm, Folder, Night, Track, short
 
 SITE, OUTBOX = "site", "outbox"
 _COMMITS = 60

@@ -13,13 +13,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 
 from harness.base.files import held, write_json
 from harness.base.plain import from_plain, to_plain
 from harness.bisect.repository import is_commit
-from harness.judge.difference import ArmFigure
+from harness.grid.lines import Move, Trend
 from lab.base import reading
 from lab.base.errors import LabBroken, Misuse
 
@@ -28,62 +27,6 @@ STATE = "track.json"
 _NIGHTS = 366
 """As many are kept, and as many commits that do not build."""
 CHECKS = ("parent", "culprit", "another layout", "revert")
-
-
-class Kind(StrEnum):
-    """What can change between two kernels. A build belongs to no scenario; HUNT is what a kept search finds."""
-
-    BUILD = "build"
-    BOOT = "boot"
-    HUNT = "hunt"
-    CLAIM = "claim"
-    FIGURE = "figure"
-
-
-class Trend(StrEnum):
-    """OTHER: the figure has no better direction, or some are better and some worse."""
-
-    WORSE = "worse"
-    BETTER = "better"
-    OTHER = "different"
-
-
-@dataclass(frozen=True)
-class Move:
-    """One figure (ARM.LOAD.ROLE.METRIC), claim, arm or build that is ``before`` on one kernel and ``after`` on another.
-
-    ``share`` is the relative change of a figure, None from zero and without one. ``sign``: 1 for more, -1 for less.
-    ``size`` is its distance relative to the smaller side, ``threshold`` what compare marks from.
-    """
-
-    scenario: str
-    kind: Kind
-    name: str
-    before: str
-    after: str
-    trend: Trend
-    share: float | None = None
-    sign: int = 0
-    size: float = 0.0
-    threshold: float = 0.0
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        return self.scenario, str(self.kind), self.name
-
-    @property
-    def figure(self) -> ArmFigure:
-        """That of a move of kind FIGURE."""
-        return ArmFigure(*self.name.split(".", 3))
-
-    @property
-    def title(self) -> str:
-        return f"{self.scenario}: {self.name}" if self.scenario else self.name
-
-    @property
-    def arrow(self) -> str:
-        """``95.50 -> 81.00 (-15.2 %)``."""
-        return f"{self.before} -> {self.after}" + ("" if self.share is None else f" ({100 * self.share:+.1f} %)")
 
 
 @dataclass(frozen=True)

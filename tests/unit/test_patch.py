@@ -11,11 +11,12 @@ import pytest
 
 from harness.cli import main
 from harness.commands import patch as command
+from harness.grid.lines import Kind, Move, Trend
 from harness.limits.entries import load_scenario
 from harness.patch.choice import Coverage
 from harness.patch.report import LINES, base_mail, exit_code, reply, summary, verdict_line
 from harness.patch.series import Branch, read_series
-from harness.patch.study import Effect, MeasuredSeries, Outcomes, SeriesFinding, SeriesKernel, Study, outcomes
+from harness.patch.study import MeasuredSeries, Outcomes, SeriesKernel, Study, outcomes
 from harness.record.store import RunFolder
 from harness.run.bench import Bench
 from harness.run.plan import Request
@@ -153,22 +154,22 @@ def test_a_load_that_gets_less_is_worse_and_one_that_gets_more_is_better(tmp_pat
         for day, values in ((2, [80.0, 82.0]), (3, [95.5, 96.0]), (4, [120.0, 121.0]))
     )
     for run, effect, code in (
-        (slow, Effect.WORSE, EXIT_FAIL),
+        (slow, Trend.WORSE, EXIT_FAIL),
         (same, None, EXIT_PASS),
-        (fast, Effect.BETTER, EXIT_PASS),
+        (fast, Trend.BETTER, EXIT_PASS),
     ):
         found = outcomes(base, run)
         one = compared(found)
-        assert (found.effect, one.effect, exit_code([one])) == (effect, effect, code)
-        assert verdict_line(one).startswith({Effect.WORSE: "WORSE", None: "SAME"}.get(effect, "BETTER"))
+        assert (found.trend, one.trend, exit_code([one])) == (effect, effect, code)
+        assert verdict_line(one).startswith({Trend.WORSE: "WORSE", None: "SAME"}.get(effect, "BETTER"))
     assert exit_code([compared(outcomes(base, fast)), compared(outcomes(base, slow))]) == EXIT_FAIL
 
 
 def test_a_boot_that_is_lost_has_the_line_of_the_patch(tmp_path: Path) -> None:
     found = outcomes(run_of(tmp_path, [95.0]), run_of(tmp_path, [95.0], day=2))
-    lost = SeriesFinding(Effect.WORSE, "arm none, seed 1", "boots", "oops: checked", boot_lost=True)
-    slower = SeriesFinding(Effect.WORSE, "none.together: IOPS of victim", "95", "80")
-    one = compared(replace(found, findings=(lost, slower)))
+    lost = Move(found.scenario, Kind.BOOT, "arm none, seed 1", "boots", "oops: checked", Trend.WORSE)
+    slower = Move(found.scenario, Kind.FIGURE, "none.together: IOPS of victim", "95", "80", Trend.WORSE)
+    one = compared(replace(found, moves=(lost, slower)))
     _, *lines = summary(replace(one, series=replace(one.series, place="series.mbox:7")))
     assert lines == [
         f"  series.mbox:7: {found.scenario}: worse: arm none, seed 1: boots -> oops: checked",

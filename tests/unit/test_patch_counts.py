@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.grid.lines import Kind, Move, Trend
 from harness.judge.cells import CellResult
 from harness.patch.report import commit_lines, reply, summary, verdict_line
 from harness.patch.series import read_series
-from harness.patch.study import Effect, SeriesFinding, outcomes
+from harness.patch.study import outcomes
 from harness.record import judging
 from harness.record.judging import results_of
 from harness.record.store import RunFolder
@@ -52,16 +53,16 @@ def test_what_one_cpu_does_not_show_is_no_sameness(tmp_path: Path) -> None:
 def test_the_lines_for_a_commit_show_what_the_verdict_rests_on(tmp_path: Path) -> None:
     """For a raid1 that reads one disk only they showed a figure that rose by 1.5 %, under the word WORSE."""
     outcome = outcomes(run_of(tmp_path, [95.0]), run_of(tmp_path, [80.0], day=2))
-    better = SeriesFinding(Effect.BETTER, "written", "FAIL 0.8", "PASS 0.9", share=0.125)
-    worse = SeriesFinding(Effect.WORSE, "random reads use both disks", "PASS 0.5", "FAIL 1.0", share=1.0)
-    lines = commit_lines(compared(replace(outcome, findings=(better, worse))), "blklab patch").splitlines()
+    better = Move(outcome.scenario, Kind.CLAIM, "written", "FAIL 0.8", "PASS 0.9", Trend.BETTER, 0.125)
+    worse = Move(outcome.scenario, Kind.CLAIM, "random reads use both disks", "PASS 0.5", "FAIL 1.0", Trend.WORSE, 1.0)
+    lines = commit_lines(compared(replace(outcome, moves=(better, worse))), "blklab patch").splitlines()
     assert lines[1:5] == [
         f"Figure:  {outcome.scenario}: random reads use both disks",
         "Before:  PASS 0.5",
         "After:   FAIL 1.0",
         "Change:  +100.0%",
     ]
-    moved = commit_lines(compared(replace(outcome, findings=())), "blklab patch").splitlines()
+    moved = commit_lines(compared(replace(outcome, moves=())), "blklab patch").splitlines()
     assert moved[1].endswith(".iops") and moved[2:5] == ["Before:  95.00", "After:   80.00", "Change:  -15.8%"]
-    searched = replace(compared(replace(outcome, findings=())), hunted=(("hunt late", worse),))
+    searched = replace(compared(replace(outcome, moves=())), hunted=(replace(worse, scenario="hunt late"),))
     assert commit_lines(searched, "blklab patch").splitlines()[1] == "Figure:  hunt late: random reads use both disks"

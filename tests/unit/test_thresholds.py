@@ -15,6 +15,7 @@ from harness import fitted
 from harness.base.checkout import SCENARIOS
 from harness.base.files import write_json
 from harness.commands.compare import _comparison
+from harness.grid.lines import Trend
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import margin_of
 from harness.judge.difference import (
@@ -31,7 +32,7 @@ from harness.judge.difference import (
     null_pairs,
 )
 from harness.judge.verdict import judge, verdict_document
-from harness.patch.study import Effect, outcomes
+from harness.patch.study import outcomes
 from harness.record.index import pairs, side
 from harness.record.judging import compare_runs, differences
 from harness.report.claims import claim_text
@@ -167,11 +168,11 @@ def test_a_patch_is_judged_by_the_thresholds_by_kind(
     """Base and series have one configuration: 2 % of IOPS were not marked."""
     base, series = run_of(tmp_path, [95.0, 95.0]), run_of(tmp_path, [93.0, 93.0], release="6.12.7", day=2)
     monkeypatch.setattr("harness.record.judging.Precision", partial(Precision, known=RATES))
-    assert outcomes(base, series).effect is None
+    assert outcomes(base, series).trend is None
     monkeypatch.setattr("harness.record.store.KernelFacts.configured_as", lambda *_: True)
     found = outcomes(base, series)
-    assert found.effect is Effect.WORSE
-    assert [one.what for one in found.findings] == ["none.together: IOPS of fast"]
+    assert found.trend is Trend.WORSE
+    assert [one.name for one in found.moves] == ["none.together: IOPS of fast"]
     print_comparison(Console(width=200), [Compared("sample", "base", "series", found.changes)])
     shown = capsys.readouterr().out
     assert "iops 1 %" in shown and "above their thresholds" in shown

@@ -12,11 +12,12 @@ from harness.base.files import write_json
 from harness.cli import main
 from harness.commands import track as command
 from harness.commands.track import budget, exit_code
+from harness.grid.lines import Kind, Trend
 from harness.hunt.kept import KeptFind
 from harness.track.night import Tracker
 from harness.track.runs import due
 from harness.track.site import commands
-from harness.track.state import Alarm, Base, Folder, Kind, Night, Trend
+from harness.track.state import Alarm, Base, Folder, Night
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, LabBroken, Misuse
 from tests.unit.track_samples import SCENARIOS, Effect, History, MadeUpTracker, made_up, patched_lab, reach
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.track.state import Alarm, Folder, Kind, Trend
+from harness.grid.lines import Kind, Trend
+from harness.track.state import Alarm, Folder
 from tests.unit.track_samples import SCENARIOS, Effect, History, MadeUpTracker, made_up, patched_lab
 
 EFFECTS = {

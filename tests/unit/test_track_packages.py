@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.grid.lines import Trend
 from harness.track.night import Packages, mentions
 from harness.track.site import Site
-from harness.track.state import Alarm, Folder, Trend
+from harness.track.state import Alarm, Folder
 from lab.kernels.debian import changelog
 from lab.kernels.model import Kernel, Release
 from lab.kernels.tree import KernelSource

@@ -8,9 +8,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from harness.grid.lines import Kind
 from harness.report.charts import multiples
 from harness.track.site import Site, night_lines
-from harness.track.state import Folder, Kind, Night
+from harness.track.state import Folder, Night
 from tests.unit.track_samples import Effect, History, MadeUpTracker, made_up, patched_lab
 
 EFFECTS = {"starves": Effect(together=0.5), "faster": Effect(together=1.02), "slower": Effect(together=0.98)}

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.track.state import Alarm, Folder, Track, Trend
+from harness.grid.lines import Trend
+from harness.track.state import Alarm, Folder, Track
 from lab.base.cache import Cache
 from lab.base.units import silent
 from lab.kernels.mutants import MUTANTS
