@@ -50,7 +50,7 @@ class ClaimSeen:
 
     that: str
     ratio: str
-    status: str
+    status: Status
     values: tuple[float, ...] = ()
 
     @property
@@ -160,11 +160,8 @@ def _pooled(before: Observation, since: Observation) -> Observation:
 def _joined(before: ClaimSeen | None, since: ClaimSeen) -> ClaimSeen:
     if before is None:
         return since
-    status = since.status if since.status == before.status else str(Status.DONE)
+    status = since.status if since.status == before.status else Status.DONE
     return replace(since, status=status, values=(*before.values, *since.values))
-
-
-_HELD, _FAILED = str(Status.PASS), str(Status.FAIL)
 
 
 @dataclass(frozen=True)
@@ -214,9 +211,9 @@ class Question:
             # A crash is not the regression that is searched.
             return Answer(CommitWord.SKIP, f"{without[0].status}: not measured: {without[0].that}")
         statuses = {claim.status for claim in claims}
-        if statuses == {_HELD}:
+        if statuses == {Status.PASS}:
             return Answer(CommitWord.GOOD)
-        if statuses == {_FAILED}:
+        if statuses == {Status.FAIL}:
             return Answer(CommitWord.BAD)
         listing = "; ".join(f"{claim.status} {claim.that}" for claim in claims)
         return Answer(CommitWord.SKIP, f"some claims are good and some bad: {listing}")
@@ -231,10 +228,10 @@ def _told(good: Observation, bad: Observation) -> tuple[str, ...]:
         if end.untestable:
             raise CannotJudge(f"the {name} end {end.commit[:12]} cannot be tested: {end.untestable}")
     before, since = _by_name(good), _by_name(bad)
-    told = tuple(that for that in before if (before[that].status, since[that].status) == (_HELD, _FAILED))
+    told = tuple(that for that in before if (before[that].status, since[that].status) == (Status.PASS, Status.FAIL))
     if told:
         return told
-    turned = [that for that in before if (before[that].status, since[that].status) == (_FAILED, _HELD)]
+    turned = [that for that in before if (before[that].status, since[that].status) == (Status.FAIL, Status.PASS)]
     if turned:
         raise CannotJudge(
             f"the good end fails and the bad one passes: {_shown(turned[0], good, bad)}",
@@ -340,7 +337,7 @@ def claim_seen(claim: ClaimVerdict) -> ClaimSeen:
     """The part of a claim's verdict that a bisection keeps."""
     ensemble = claim.judgement.ensemble
     values = () if ensemble is None else tuple(value for _, value in sorted(ensemble.values.items()))
-    return ClaimSeen(claim.that, claim.ratio, str(claim.judgement.status), values)
+    return ClaimSeen(claim.that, claim.ratio, claim.judgement.status, values)
 
 
 RATIO = "finds per seed"
@@ -372,7 +369,7 @@ class SeedOracle:
         that = f"{plural(self.kept.seeds, 'seed')} of {self.kept.strategy} have no fault of kind {self.kept.kind}"
         status, rate = (Status.FAIL, 1 / tried.seeds) if tried.fault else (Status.PASS, 0.0)
         ratio = f"{RATIO}, in other functions" if tried.elsewhere else RATIO
-        return Observation(commit, self.setting, (ClaimSeen(that, ratio, str(status), (rate,)),))
+        return Observation(commit, self.setting, (ClaimSeen(that, ratio, status, (rate,)),))
 
     def observed(self, row: GridRow, place: int) -> tuple[GridRow, Observation]:
         """One of several packaged kernels."""

@@ -125,7 +125,7 @@ def observed(row: GridRow, place: int, figure: str, middle: float | None) -> Obs
         ensemble, first = _figure(row, place, figure), _figure(row, 0, figure)
         status = Status.PASS if (ensemble.median > middle) == (first.median > middle) else Status.FAIL
         values = tuple(value for _, value in sorted(ensemble.values.items()))
-        claims = [ClaimSeen(figure, figure, str(status), values)]
+        claims = [ClaimSeen(figure, figure, status, values)]
     return Observation(spec, "", tuple(claims), run=run.path)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from harness.bisect.notebook import ClaimSeen, Observation
+from harness.scenario.model import Status
 
 THAT = "the neighbour keeps its throughput"
 _WHO = {
@@ -58,7 +59,7 @@ class TextOracle:
             return Observation(commit, self.setting, untestable=word)
         values = (1.0, 0.99) if word == "good" else (0.02, 0.03)
         values = (values[0] + self.nudge * moved, values[1] + self.nudge * moved)
-        status = "PASS" if min(values) >= 0.5 else "FAIL"
+        status = Status.PASS if min(values) >= 0.5 else Status.FAIL
         return Observation(commit, self.setting, (ClaimSeen(THAT, "a / b", status, values),), run=f"run-{commit[:7]}")
 
     def kernel(self, commit: str) -> None:

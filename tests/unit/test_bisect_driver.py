@@ -12,6 +12,7 @@ from harness.bisect.repository import Repository
 from harness.bisect.search import Bisection
 from harness.profile.model import differential
 from harness.profile.report import differential_lines
+from harness.scenario.model import Status
 from harness.scenario.ratio import parse_bound
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from tests.unit.analysis_samples import claim, scenario
@@ -198,7 +199,7 @@ def test_cautions(files: dict[str, str], caution: str, tmp_path: Path) -> None:
     class Blames(TextOracle):
         def measure(self, commit: str, *, once: bool = False, moved: bool = False) -> Observation:
             bad = commit in made.commits[5:] and commit != "revert"
-            status, values = ("FAIL", (0.1,)) if bad else ("PASS", (1.0,))
+            status, values = (Status.FAIL, (0.1,)) if bad else (Status.PASS, (1.0,))
             return Observation(commit, self.setting, (ClaimSeen(THAT, "a / b", status, values),))
 
     made.oracle = Blames(made.repository.folder)
@@ -222,7 +223,7 @@ def observation(*claims: ClaimSeen, untestable: str = "") -> Observation:
 
 
 def seen(status: str, *values: float) -> ClaimSeen:
-    return ClaimSeen(THAT, "a / b", status, values)
+    return ClaimSeen(THAT, "a / b", Status(status), values)
 
 
 @pytest.mark.parametrize(

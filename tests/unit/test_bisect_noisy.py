@@ -16,6 +16,7 @@ from harness.bisect.finding import PARENT, conclusion, mail
 from harness.bisect.notebook import ClaimSeen, CommitWord, Notebook, Observation, State, load_state
 from harness.bisect.repository import Repository
 from harness.bisect.search import Ends, NoisyBisection, Posterior, search
+from harness.scenario.model import Status
 from lab.base.errors import CannotJudge
 from tests.unit.analysis_samples import scenario
 from tests.unit.history_samples import THAT, commit, git, history
@@ -40,7 +41,7 @@ class NoisyOracle:
             return Observation(commit, self.setting, untestable=word)
         mean = 1.0 if word == "good" else 1.0 - self._shift
         ratios = tuple(self._random.gauss(mean, DEVIATION) for _ in range(1 if once else 6))
-        status = "PASS" if word == "good" else "FAIL"
+        status = Status.PASS if word == "good" else Status.FAIL
         return Observation(commit, self.setting, (ClaimSeen(THAT, "a / b", status, ratios),))
 
     def kernel(self, commit: str) -> None:
