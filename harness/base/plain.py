@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -63,6 +64,9 @@ def from_plain(kind: type[T], value: Any) -> T:
         raise ValueError(f"not a {kind.__name__}: {error}") from error
 
 
+_hints = cache(get_type_hints)
+
+
 def _key(key: Any) -> str:
     if not isinstance(key, str):
         raise TypeError(f"{key!r} cannot be a key of JSON")
@@ -78,10 +82,9 @@ def _build(kind: Any, value: Any) -> Any:
         return tuple(_build(get_args(kind)[0], item) for item in _a(list, value))
     if origin is not None and issubclass(origin, Mapping):
         return {key: _build(get_args(kind)[1], item) for key, item in _a(dict, value).items()}
-    if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        given = _a(dict, value)
-        return kind(**{name: _build(hints[name], item) for name, item in given.items()})  # type: ignore[operator]
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints, given = _hints(kind), _a(dict, value)
+        return kind(**{name: _build(hints[name], item) for name, item in given.items()})
     if issubclass(kind, StrEnum | Path):
         return kind(_a(str, value))
     return float(value) if kind is float and type(value) is int else _a(kind, value)

@@ -82,9 +82,10 @@ def _comparison(pair: RunPair, metrics: tuple[str, ...]) -> Compared:
 
 def _heads(before: IndexedRun, after: IndexedRun) -> tuple[str, str]:
     """The releases; with the dates when both are the same."""
-    if before.release != after.release or before.kernel != after.kernel:
-        return before.release, after.release
-    return f"{before.release} ({before.started[:16]})", f"{after.release} ({after.started[:16]})"
+    old, new = before.kernel, after.kernel
+    if old.release != new.release or old.digest != new.digest:
+        return old.release, new.release
+    return f"{old.release} ({before.facts.started[:16]})", f"{new.release} ({after.facts.started[:16]})"
 
 
 def _history(root: Path, scenario: str, metrics: tuple[str, ...], arms: frozenset[str]) -> int:

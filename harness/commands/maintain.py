@@ -267,7 +267,7 @@ def _table(runs: Sequence[IndexedRun]) -> Table:
     for run in runs:
         took = "" if run.seconds is None else duration(run.seconds)
         status = Text(run.status, STYLES.get(run.status, ""))
-        table.add_row(run.started[:16], run.scenario, run.release, status, took, run.run_id)
+        table.add_row(run.facts.started[:16], run.scenario, run.kernel.release, status, took, run.facts.run_id)
     return table
 
 

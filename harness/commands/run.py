@@ -173,7 +173,7 @@ def _scenarios(refs: Sequence[str], failed: dict[str, str] | None) -> dict[str, 
 def _failed(results: str | None, kernel: str) -> dict[str, str]:
     """The scenarios whose newest run on the kernel did not pass, by name, as that run's command has them."""
     root = results_root(results)
-    newest = {run.scenario: run for run in indexed_runs(root) if run.spec == kernel}
+    newest = {run.scenario: run for run in indexed_runs(root) if run.kernel.spec == kernel}
     failed = {name: run for name, run in newest.items() if run.status in _FAILED}
     return {name: load_run(root / run.path).facts.ref for name, run in failed.items()}
 

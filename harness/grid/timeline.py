@@ -259,16 +259,16 @@ def history(root: Path, of_scenario: Iterable[IndexedRun], metric: str) -> tuple
 
     The number is that of runs that were made before the scenario's file or topology was changed.
     """
-    runs = [run for run in of_scenario if not run.mutant]
-    alike = [run for run in runs if run.scenario_digest == runs[-1].scenario_digest]
+    runs = [run for run in of_scenario if not run.kernel.mutant]
+    alike = [run for run in runs if run.facts.scenario_digest == runs[-1].facts.scenario_digest]
     groups = {
         f"days on {name}": [run for run in alike if run.series == name]
         for name in sorted({run.series for run in alike}, key=by_release)
     }
-    newest_of_release = {run.release: run for run in alike}.values()
-    groups["versions"] = sorted(newest_of_release, key=lambda run: by_release(run.release))
+    newest_of_release = {run.kernel.release: run for run in alike}.values()
+    groups["versions"] = sorted(newest_of_release, key=lambda run: by_release(run.kernel.release))
     exact = bool(runs) and load_run(root / runs[-1].path).scenario.timing.exact
-    sides = {run.path: KernelSide(run.kernel_facts, cells_of(root, run)) for run in alike}
+    sides = {run.path: KernelSide(run.kernel, cells_of(root, run)) for run in alike}
     series = [
         FigureSeries(over, line, tuple(group))
         for over, group in groups.items()
@@ -314,4 +314,4 @@ def _print_series(console: Console, series: FigureSeries) -> None:
 
 
 def _label(run: IndexedRun) -> str:
-    return f"{run.started[:16].replace('T', ' ')}  {run.release}"
+    return f"{run.facts.started[:16].replace('T', ' ')}  {run.kernel.release}"

@@ -11,15 +11,16 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
 from harness.base.checkout import of_results
 from harness.base.files import held, read_json, write_json, writing
+from harness.base.plain import from_plain, to_plain
 from harness.judge.cells import CellResult
 from harness.record.grid import FOLDER, GridFolder, grids, load_grid, referred
-from harness.record.store import LATEST, KernelFacts, PlannedCell, RunFolder, Store, load_run, read_verdict
+from harness.record.store import LATEST, KernelFacts, PlannedCell, RunFacts, RunFolder, Store, load_run, read_verdict
 from harness.scenario.model import Status
 from lab import kit
 from lab.base.cache import size_of
@@ -28,41 +29,35 @@ from lab.base.reading import real
 from lab.kernels.model import series_of
 
 FILE = "index.json"
-SCHEMA = 4
+SCHEMA = 5
 
 
 @dataclass(frozen=True)
 class IndexedRun:
-    """A judged run. ``path`` is relative to the results root; ``started`` is UTC in ISO 8601.
+    """A judged run. ``path`` is relative to the results root; ``facts`` are those of its plan, without the cells.
 
     ``stamp`` changes when it is judged again. ``seconds`` of host time, None where unknown; ``size`` in bytes on disk.
     """
 
     path: str
     stamp: str
-    scenario: str
-    run_id: str
-    started: str
-    spec: str
-    release: str
-    series: str
-    kernel: str
-    mutant: str
-    origin: str
-    scenario_digest: str
-    qemu: str
-    baseline: str
+    facts: RunFacts
     status: str
-    exit_code: int
-    seeds: int
     boots: int
     seconds: float | None
     size: int
-    build: str = ""
 
     @property
-    def kernel_facts(self) -> KernelFacts:
-        return KernelFacts(self.spec, self.release, self.origin, self.kernel, self.mutant, self.build)
+    def scenario(self) -> str:
+        return self.facts.scenario
+
+    @property
+    def kernel(self) -> KernelFacts:
+        return self.facts.kernel
+
+    @property
+    def series(self) -> str:
+        return series_of(self.kernel.release)
 
 
 def indexed_runs(root: Path, *, rebuild: bool = False) -> tuple[IndexedRun, ...]:
@@ -77,15 +72,16 @@ def indexed_runs(root: Path, *, rebuild: bool = False) -> tuple[IndexedRun, ...]
                 runs[path] = run
     if runs != known or rebuild:
         with suppress(LabBroken):
-            write_json(root / FILE, {"schema": SCHEMA, "runs": [vars(run) for run in runs.values()]})
-    return tuple(sorted(runs.values(), key=lambda run: (run.started, run.run_id)))
+            write_json(root / FILE, {"schema": SCHEMA, "runs": to_plain([*runs.values()])})
+    return tuple(sorted(runs.values(), key=lambda run: (run.facts.started, run.facts.run_id)))
 
 
 def _known(path: Path) -> dict[str, IndexedRun]:
     try:
         document = read_json(path)
-        return {row["path"]: IndexedRun(**row) for row in document["runs"] if document["schema"] == SCHEMA}
-    except (TypeError, KeyError):
+        rows = document["runs"] if document["schema"] == SCHEMA else ()
+        return {row["path"]: from_plain(IndexedRun, row) for row in rows}
+    except (TypeError, KeyError, ValueError):
         return {}
 
 
@@ -116,19 +112,9 @@ def _indexed(folder: Path, path: str, stamp: str) -> IndexedRun | None:
     run = load_run(folder)
     if (verdict := run.stored_verdict()) is None:
         return None
-    facts, kernel = run.facts, run.facts.kernel
-    own = {
-        "path": path,
-        "stamp": stamp,
-        "series": series_of(kernel.release),
-        "kernel": kernel.digest,
-        "seeds": len(facts.seeds),
-        "boots": sum(bool(cell["digest"]) for cell in verdict["cells"]),
-        "seconds": run.elapsed(),
-        "size": size_of(run.path),
-    }
-    values = verdict | vars(kernel) | vars(facts) | own
-    return IndexedRun(**{column.name: values[column.name] for column in fields(IndexedRun)})
+    boots = sum(bool(cell["digest"]) for cell in verdict["cells"])
+    facts = replace(run.facts, cells=())
+    return IndexedRun(path, stamp, facts, verdict["status"], boots, run.elapsed(), size_of(run.path))
 
 
 RunPair = tuple[IndexedRun, IndexedRun]
@@ -175,7 +161,8 @@ def _grouped(runs: Sequence[IndexedRun], by_series: bool) -> dict[tuple[str, str
 
 def _newest(before: Sequence[IndexedRun], after: Sequence[IndexedRun]) -> RunPair:
     for new, old in product(reversed(after), reversed(before)):
-        if (new.scenario_digest, new.qemu) == (old.scenario_digest, old.qemu) and new.path != old.path:
+        alike = new.facts.scenario_digest == old.facts.scenario_digest and new.facts.qemu == old.facts.qemu
+        if alike and new.path != old.path:
             return old, new
     return before[-1], after[-1]
 
@@ -195,7 +182,8 @@ def _of_folder(path: Path) -> Iterator[IndexedRun]:
 
 def _of_kernel(named: str, root: Path) -> Iterator[IndexedRun]:
     for run in _with_paths(root):
-        if named == run.spec or (not run.mutant and named in (run.release, run.series)):
+        kernel = run.kernel
+        if named == kernel.spec or (not kernel.mutant and named in (kernel.release, run.series)):
             yield run
 
 
@@ -237,7 +225,7 @@ def plan_pruning(root: Path, keep_bytes: int | None, keep_matrices: int | None) 
     total = sum(run.size for run in runs) + sum(removal.size for removal in (*unfinished, *removals))
     left = total - sum(removal.size for removal in removals)
     free = [
-        Removal(run.path, run.size, f"{run.status}, {run.started[:10]}, {run.release}")
+        Removal(run.path, run.size, f"{run.status}, {run.facts.started[:10]}, {run.kernel.release}")
         for run in runs
         if run.path not in reasons
     ]
@@ -270,14 +258,14 @@ def _pinned(root: Path, runs: Sequence[IndexedRun], kept: Sequence[GridFolder]) 
     """Path and reason of each run that is kept."""
     for path in referred(matrix.grid for matrix in kept):
         yield path, "a matrix refers to it"
-    newest = {(run.scenario, run.kernel): run for run in runs}
+    newest = {(run.scenario, run.kernel.digest): run for run in runs}
     for run in newest.values():
         yield run.path, "the newest run of its scenario and kernel"
     for run in runs:
         if real(root / run.scenario / LATEST) == real(root / run.path):
             yield run.path, "the latest run of its scenario"
-        if run.baseline:
-            yield f"{run.scenario}/{run.baseline}", "the baseline of another run"
+        if run.facts.baseline:
+            yield f"{run.scenario}/{run.facts.baseline}", "the baseline of another run"
 
 
 def _unfinished(root: Path) -> Iterator[Removal]:

@@ -2,7 +2,7 @@
 """Two kernels side by side, and a figure over runs: what is no difference, what is one, and what is worth a mark."""
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,7 @@ from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS
 from lab.topology.model import Processors
 from tests.unit.analysis_samples import cell
 from tests.unit.record_samples import MODEL, matrix_of, run_of
+from tests.unit.store_samples import facts
 from tests.unit.test_patch import compared
 from tests.unit.test_timeline import Kernels
 
@@ -218,12 +219,12 @@ FAST = "none together.fast.iops"
 
 def found(*levels: float, spread: float = 0.0) -> list[tuple[float, float]]:
     """The medians around each change; a run has a seed at, above and below its level."""
-    run = IndexedRun(*("" for _ in fields(IndexedRun)))  # type: ignore[arg-type]
+    run = IndexedRun("", "", facts(MODEL, ()), "PASS", 0, None, 0)
     values = {
         place: Ensemble({1: level * (1 - spread), 2: level, 3: level * (1 + spread)})
         for place, level in enumerate(levels)
     }
-    line = GridLine("together.fast.iops", values, dict.fromkeys(values, KernelSide(run.kernel_facts, ())), exact=False)
+    line = GridLine("together.fast.iops", values, dict.fromkeys(values, KernelSide(run.kernel, ())), exact=False)
     changes = [change for _, _, change in FigureSeries("versions", line, (run,) * len(levels)).changes()]
     return [(change.before.median, change.after.median) for change in changes if change.before and change.after]
 

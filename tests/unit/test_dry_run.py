@@ -97,11 +97,13 @@ def test_a_matrix_checks_each_kernel_as_a_run_does(
 
 
 def test_the_time_is_that_of_stored_runs_of_the_same_kernel(earlier: IndexedRun) -> None:
-    other = replace(earlier, spec="debian:7.2", seconds=80.0)
+    kernel = replace(earlier.kernel, spec="debian:7.2")
+    other = replace(earlier, facts=replace(earlier.facts, kernel=kernel), seconds=80.0)
+    another = replace(earlier, facts=replace(earlier.facts, scenario="another"))
     assert Estimate(MODEL, "debian:6.1", 8).seconds([earlier, other]) == 80.0
     assert Estimate(MODEL, "debian:7.2", 8).seconds([earlier, other]) == 160.0
     assert Estimate(MODEL, "debian:5.10", 8).seconds([earlier, other]) == 120.0
-    assert Estimate(MODEL, "debian:6.1", 8).seconds([replace(earlier, scenario="another")]) is None
+    assert Estimate(MODEL, "debian:6.1", 8).seconds([another]) is None
     assert Estimate(MODEL, "debian:6.1", 8).seconds([replace(earlier, seconds=None)]) is None
     unknown = Estimate(MODEL, "debian:6.1", 2)
     assert unknown.words([earlier]) == "about 20 s"

@@ -42,7 +42,7 @@ class Estimate:
     def seconds(self, runs: Sequence[IndexedRun]) -> float | None:
         """Host time from stored runs of the scenario, preferably on the same kernel; None without any."""
         usable = [run for run in runs if run.scenario == self.scenario.name and run.seconds and run.boots]
-        alike = [run for run in usable if run.spec == self.spec] or usable
+        alike = [run for run in usable if run.kernel.spec == self.spec] or usable
         return self.boots * median((run.seconds or 0) / run.boots for run in alike) if alike else None
 
     @property
