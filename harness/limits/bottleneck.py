@@ -148,7 +148,7 @@ class Alteration:
     says: str
     arm: Arm
     load: Load
-    named: bool
+    named: bool = False
     times: float = 1.0
     refused: str = ""
     gain: float | None = None
@@ -182,13 +182,16 @@ def changes(arm: Arm, load: Load, bottleneck: Bottleneck) -> tuple[Alteration, .
     """One for each limit that the load meets, the named one first. Raises ValueError when nothing is named."""
     if bottleneck.binding is None:
         raise ValueError(f"{bottleneck.arm}.{bottleneck.load} has no bottleneck")
-    raised = _Raise(arm, load, bottleneck.binding)
-    every: list[Alteration] = []
-    for kind, alter in _RAISED.items():
-        every += alter(raised, [element for element in bottleneck.elements if element.kind is kind])
+    raised, every = _Raise(arm, load, bottleneck.binding), list[Alteration]()
+    for element in bottleneck.elements:
+        row = _RAISED[element.kind](raised, element) if element.kind in _RAISED else None
+        # Those of a kind that bind and the others get deeper queues together.
+        if row and row.label not in [other.label for other in every]:
+            every.append(replace(row, named=element == bottleneck.binding))
     every += raised.parallel_disks()
     if not any(row.named for row in every):
-        every.append(Alteration(bottleneck.label, "", arm, load, True, refused="it is no limit that can be raised"))
+        refused = "it is no limit that can be raised"
+        every.append(Alteration(bottleneck.label, "", arm, load, named=True, refused=refused))
     known = [replace(row, refused=row.refused or "; ".join(map(str, refusals(row.arm.topology)))) for row in every]
     return tuple(sorted(known, key=lambda change: not change.named))
 
@@ -202,24 +205,22 @@ def _multiply(topology: Topology, kind: str, names: Iterable[str], factors: Mapp
 
 @dataclass(frozen=True)
 class _Raise:
-    """Raises limits of one arm and load, of which ``binding`` is the bottleneck. Methods get elements of one kind."""
+    """Raises limits of one arm and load, of which ``binding`` is the bottleneck, by the elements of the load."""
 
     arm: Arm
     load: Load
     binding: Element
 
-    def _alter(self, label: str, says: str, topology: Topology, *, named: bool = False) -> Alteration:
-        return Alteration(label, says, replace(self.arm, topology=topology), self.load, named)
+    def _alter(self, label: str, says: str, topology: Topology) -> Alteration:
+        return Alteration(label, says, replace(self.arm, topology=topology), self.load)
 
-    def disks(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+    def disks(self, element: Element) -> Alteration:
+        if self.binding.kind in QUEUES:
+            topology = _multiply(self.arm.topology, "disk", element.names, {"rate": RAISE})
+            return self._alter(f"{element.label}.rate", "a quarter higher", topology)
         faster = dict.fromkeys(_DISK_RATES, RAISE) | dict.fromkeys(_DISK_TIMES, 1 / RAISE)
-        for group in groups:
-            if self.binding.kind not in QUEUES:
-                topology = _multiply(self.arm.topology, "disk", group.names, faster)
-                yield self._alter(group.label, "a quarter faster", topology, named=group == self.binding)
-            else:
-                topology = _multiply(self.arm.topology, "disk", group.names, {"rate": RAISE})
-                yield self._alter(f"{group.label}.rate", "a quarter higher", topology)
+        topology = _multiply(self.arm.topology, "disk", element.names, faster)
+        return self._alter(element.label, "a quarter faster", topology)
 
     def parallel_disks(self) -> Iterator[Alteration]:
         """Disks that serve any number of requests at once have no limit, but a latency."""
@@ -231,31 +232,29 @@ class _Raise:
             faster = _multiply(topology, "disk", parallel, {"service": 1 / RAISE})
             yield self._alter(f"disk.{in_ranges(parallel)}", "a quarter faster", faster)
 
-    def links(self, groups: Sequence[Element]) -> Iterator[Alteration]:
-        for group in groups:
-            # What the selector overloads is part of what is said of it.
-            if not group.binds or self.binding.kind is not ElementKind.SELECTOR:
-                topology = _multiply(self.arm.topology, "link", group.names, {"rate": RAISE, "cost": 1 / RAISE})
-                yield self._alter(group.label, "a quarter faster", topology, named=group == self.binding)
+    def links(self, element: Element) -> Alteration | None:
+        # What the selector overloads is part of what is said of it.
+        if element.binds and self.binding.kind is ElementKind.SELECTOR:
+            return None
+        topology = _multiply(self.arm.topology, "link", element.names, {"rate": RAISE, "cost": 1 / RAISE})
+        return self._alter(element.label, "a quarter faster", topology)
 
-    def selectors(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+    def selectors(self, element: Element) -> Alteration:
         topology = self.arm.topology
-        for group in groups:
-            adaptive = {name: _adaptive(topology, topology.stacks[name]) for name in group.names}
-            better = replace(topology, stacks={**topology.stacks, **adaptive})
-            yield self._alter(group.label, "service-time, weighted by links", better, named=group == self.binding)
+        adaptive = {name: _adaptive(topology, topology.stacks[name]) for name in element.names}
+        better = replace(topology, stacks={**topology.stacks, **adaptive})
+        return self._alter(element.label, "service-time, weighted by links", better)
 
-    def cpu(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+    def cpu(self, element: Element) -> Alteration:
         slower = dict.fromkeys(_DISK_RATES, 1 / RAISE) | dict.fromkeys(_DISK_TIMES, RAISE)
         topology = _multiply(self.arm.topology, "disk", self.arm.topology.disks, slower)
         topology = _multiply(topology, "link", topology.links, {"rate": 1 / RAISE, "cost": RAISE})
         absolute = self.binding.kind in (ElementKind.LIMIT, ElementKind.PACE)
         refused = "a limit in requests or bytes a second does not become slower with the devices" if absolute else ""
-        for group in groups:
-            row = self._alter(group.label, "a quarter faster, to the devices", topology, named=group == self.binding)
-            yield replace(row, times=RAISE, refused=refused)
+        row = self._alter(element.label, "a quarter faster, to the devices", topology)
+        return replace(row, times=RAISE, refused=refused)
 
-    def host_queues(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+    def host_queues(self, element: Element) -> Alteration:
         def deeper(hba: Hba) -> dict[str, int]:
             # A LUN can hold no more than its host has.
             return dict.fromkeys(
@@ -263,45 +262,42 @@ class _Raise:
                 ceil(hba.can_queue * RAISE),
             )
 
-        yield from self._depths("can_queue", deeper, groups)
+        return self._depths("can_queue", deeper)
 
-    def lun_depths(self, groups: Sequence[Element]) -> Iterator[Alteration]:
-        for row in self._depths("cmd_per_lun", lambda hba: {"cmd_per_lun": ceil(hba.cmd_per_lun * RAISE)}, groups):
-            queue = dict(row.arm.queue)
-            if "nr_requests" in queue:
-                queue["nr_requests"] = str(ceil(int(queue["nr_requests"]) * RAISE))
-            yield replace(row, arm=replace(row.arm, queue=queue))
+    def lun_depths(self, element: Element) -> Alteration:
+        row = self._depths("cmd_per_lun", lambda hba: {"cmd_per_lun": ceil(hba.cmd_per_lun * RAISE)})
+        queue = dict(row.arm.queue)
+        if "nr_requests" in queue:
+            queue["nr_requests"] = str(ceil(int(queue["nr_requests"]) * RAISE))
+        return replace(row, arm=replace(row.arm, queue=queue))
 
-    def _depths(
-        self, key: str, deeper: Callable[[Hba], dict[str, int]], groups: Sequence[Element]
-    ) -> Iterator[Alteration]:
+    def _depths(self, key: str, deeper: Callable[[Hba], dict[str, int]]) -> Alteration:
         """All hosts with other depths, of which ``key`` is the one that is named."""
         was = self.arm.topology.hbas
         now = {name: replace(hba, **deeper(hba)) for name, hba in was.items()}  # type: ignore[arg-type]
         says = _from_to(*([getattr(hba, key) for hba in hbas.values()] for hbas in (was, now)))
-        if groups:
-            topology = replace(self.arm.topology, hbas=now)
-            yield self._alter(f"hba.{key}", says, topology, named=self.binding in groups)
+        return self._alter(f"hba.{key}", says, replace(self.arm.topology, hbas=now))
 
-    def limits(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+    def limits(self, element: Element) -> Alteration | None:
         """Limits of blk-throttle; how much more a weight is to give is not known."""
-        for group in groups:
-            queue, roles = dict(self.arm.queue), dict(self.load.roles)
-            for key in (key for key in queue if f"queue.{key.replace('/', '.')}" in group.names):
-                queue[key] = _raise_numbers(queue[key])
-            for name, role in self.load.roles.items():
-                if f"role.{name}.io_max" in group.names:
-                    higher = _raise_numbers(role.options["io_max"])
-                    roles[name] = replace(role, options={**role.options, "io_max": higher})
-            arm, load = replace(self.arm, queue=queue), replace(self.load, roles=roles)
-            if (arm, load) != (self.arm, self.load):
-                yield Alteration(group.label, "a quarter higher", arm, load, group == self.binding)
+        queue, roles = dict(self.arm.queue), dict(self.load.roles)
+        for key in (key for key in queue if f"queue.{key.replace('/', '.')}" in element.names):
+            queue[key] = _raise_numbers(queue[key])
+        for name, role in self.load.roles.items():
+            if f"role.{name}.io_max" in element.names:
+                higher = _raise_numbers(role.options["io_max"])
+                roles[name] = replace(role, options={**role.options, "io_max": higher})
+        arm, load = replace(self.arm, queue=queue), replace(self.load, roles=roles)
+        return (
+            Alteration(element.label, "a quarter higher", arm, load) if (arm, load) != (self.arm, self.load) else None
+        )
 
-    def iodepths(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+    def iodepths(self, element: Element) -> Alteration | None:
         roles = self.load.roles
         # More in flight is what a latency is proven by, unless a lock holds it back.
         single = self.binding.kind is ElementKind.LATENCY and all(role.iodepth == 1 for role in roles.values())
-        hidden = ElementKind.IODEPTH if single else ElementKind.LATENCY
+        if element.kind is (ElementKind.IODEPTH if single else ElementKind.LATENCY):
+            return None
         deeper = {
             name: replace(role, iodepth=ceil(role.iodepth * RAISE))
             if role.ioengine == "io_uring" or (role.ioengine == "libaio" and role.direct)
@@ -310,24 +306,21 @@ class _Raise:
         }
         refused = "" if deeper != roles else "its roles have one request in flight each"
         says = _from_to(*([role.iodepth for role in each.values()] for each in (roles, deeper)))
-        for group in (group for group in groups if group.kind is not hidden):
-            load, named = replace(self.load, roles=deeper), group == self.binding
-            yield Alteration(group.label, says, self.arm, load, named, refused=refused)
+        return Alteration(element.label, says, self.arm, replace(self.load, roles=deeper), refused=refused)
 
-    def paces(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+    def paces(self, element: Element) -> Alteration:
         """Roles that pace themselves, a quarter faster: a higher rate, or a shorter thinktime."""
-        for group in groups:
-            was = {name: self.load.roles[name].options for name in group.names}
-            now = {name: _faster(options) for name, options in was.items()}
-            changed = dict.fromkeys(
-                f"{key} {was[name][key]} -> {value}"
-                for name, options in now.items()
-                for key, value in options.items()
-                if value != was[name][key]
-            )
-            roles = {name: replace(self.load.roles[name], options=options) for name, options in now.items()}
-            load = replace(self.load, roles={**self.load.roles, **roles})
-            yield Alteration(group.label, "; ".join(changed), self.arm, load, group == self.binding)
+        was = {name: self.load.roles[name].options for name in element.names}
+        now = {name: _faster(options) for name, options in was.items()}
+        changed = dict.fromkeys(
+            f"{key} {was[name][key]} -> {value}"
+            for name, options in now.items()
+            for key, value in options.items()
+            if value != was[name][key]
+        )
+        roles = {name: replace(self.load.roles[name], options=options) for name, options in now.items()}
+        load = replace(self.load, roles={**self.load.roles, **roles})
+        return Alteration(element.label, "; ".join(changed), self.arm, load)
 
 
 def _raise_numbers(text: str) -> str:
