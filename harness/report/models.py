@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from harness import fitted
 from harness.base.files import read_json
 from harness.judge.cells import Ensemble
 from harness.judge.verdict import Verdict
@@ -21,8 +22,6 @@ from lab.kernels.model import by_release, short_releases
 COMMAND = "blklab check calibration"
 CALIBRATION = "calibration"
 """The folder of the scenarios, and of their runs below the results."""
-TOLERANCE = 0.05
-"""How far a device model may be off its closed form."""
 _LATENCY = "lat.mean"
 _PER_CENT, _MICROSECOND = 100, 1000
 
@@ -46,7 +45,7 @@ def table(scenarios: Sequence[Scenario], verdicts: Mapping[tuple[str, str], Verd
 
 
 def deviations(scenario: Scenario, verdict: Verdict) -> Iterator[str]:
-    """A sentence for each model that is off by more than TOLERANCE, or was not measured."""
+    """A sentence for each model that is off by more than ``fitted.MODELS``, or was not measured."""
     for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
         ratio = judged.judgement.ensemble
         if is_model(claim) and not is_sound(ratio):
@@ -55,8 +54,8 @@ def deviations(scenario: Scenario, verdict: Verdict) -> Iterator[str]:
 
 
 def is_sound(ratio: Ensemble | None) -> bool:
-    """Whether the median of a figure over its closed form is within TOLERANCE of 1."""
-    return ratio is not None and abs(ratio.median - 1) <= TOLERANCE
+    """Whether the median of a figure over its closed form is within ``fitted.MODELS`` of 1."""
+    return ratio is not None and abs(ratio.median - 1) <= fitted.MODELS
 
 
 def _error(ratio: Ensemble) -> str:
@@ -128,7 +127,7 @@ def sentence(errors: Mapping[str, float | str], spec: str, modelled: int) -> str
         if isinstance(error, str)
         else f'the model "{name}" is off by {error * _PER_CENT:+.1f} %'
         for name, error in errors.items()
-        if isinstance(error, str) or abs(error) > TOLERANCE
+        if isinstance(error, str) or abs(error) > fitted.MODELS
     ]
     if off:
         return f"on this kernel {'; '.join(off)}: figures of this device are not the block layer's alone ({command})"

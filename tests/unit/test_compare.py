@@ -13,14 +13,13 @@ from harness.cli import main
 from harness.grid.lines import GridLine, KernelSide
 from harness.grid.timeline import FigureSeries, history, text
 from harness.judge.cells import CellResult, Ensemble
-from harness.judge.difference import LARGE, LARGE_BECAUSE, null_evidence
+from harness.judge.difference import LARGE_BECAUSE, null_evidence
 from harness.judge.visible import unseen
 from harness.patch.report import summary
 from harness.patch.study import outcomes
 from harness.record.index import IndexedRun, indexed_runs, pairs, side
 from harness.record.store import load_run, read_boot, save_boot
 from harness.report.format import percent
-from harness.report.models import TOLERANCE
 from harness.report.terminal.grid import Compared, print_comparison
 from harness.scenario.model import Scenario
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
@@ -50,9 +49,8 @@ def test_one_seed_a_side_shows_a_figure_that_is_47_times_larger(
     assert [line for line in out.splitlines() if line != line.rstrip()] == []
 
 
-def test_the_threshold_is_the_models_tolerance_and_quotes_no_measurement() -> None:
+def test_the_reason_of_the_threshold_quotes_no_measurement() -> None:
     """A figure measured once would be believed long after the kernels have moved on."""
-    assert LARGE == TOLERANCE
     assert not any(letter.isdecimal() for letter in LARGE_BECAUSE)
 
 
