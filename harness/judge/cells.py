@@ -301,6 +301,10 @@ class Evidence:
     baseline: Cells | None = None
     rule: Rule | None = None
 
+    def of(self, operand: Operand) -> Cells:
+        """The cells of the kernel that a figure is of."""
+        return (self.baseline or {}) if operand.kind == BASELINE else self.cells
+
 
 def arms_needed(ratios: Iterable[Ratio]) -> frozenset[str]:
     every = (operand for ratio in ratios for operand in ratio.operands)
@@ -360,15 +364,10 @@ def operand_value(operand: Operand, seed: int, evidence: Evidence) -> float:
     if operand.kind == BOUND:
         load, role, metric = operand.key
         return arm_bound(evidence.scenario.arms[operand.arm], evidence.scenario.loads[load], role, metric)
-    if operand.kind == BASELINE:
-        if evidence.baseline is None:
-            raise Unavailable(Status.SKIP, "no BASE kernel given")
-        return _cell_value(operand, seed, evidence.baseline, "on the BASE kernel ")
-    return _cell_value(operand, seed, evidence.cells, "")
-
-
-def _cell_value(operand: Operand, seed: int, cells: Cells, where: str) -> float:
-    cell, arm = cells.get((operand.arm, seed)), f"{where}arm {operand.arm}"
+    of_base = operand.kind == BASELINE
+    if of_base and evidence.baseline is None:
+        raise Unavailable(Status.SKIP, "no BASE kernel given")
+    cell, arm = evidence.of(operand).get((operand.arm, seed)), f"{'on the BASE kernel ' * of_base}arm {operand.arm}"
     if cell is None:
         raise Unavailable(Status.MISS, f"{arm} under seed {seed} was not measured")
     if cell.status is not Status.PASS:

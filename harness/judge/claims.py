@@ -254,8 +254,8 @@ def layout_by_kind(ratio: Ratio, evidence: Evidence) -> float:
     factor = 1.0
     for operand in ratio.operands:
         if operand.kind in (FIGURE, BASELINE):
-            cells = evidence.cells if operand.kind == FIGURE else evidence.baseline or {}
-            of_arm = (cell.figures for (name, _), cell in cells.items() if name == operand.arm and cell.figures)
+            cells = evidence.of(operand).items()
+            of_arm = (cell.figures for (name, _), cell in cells if name == operand.arm and cell.figures)
             known = null_evidence().get(kind(operand.key, next(of_arm, {})))
             factor *= 1 + (known.layout if known else 0.0)
     return factor - 1

@@ -9,7 +9,7 @@ from harness import fitted
 from harness.figures.fio import outlives
 from harness.judge.cells import CellResult, Evidence, operand_value
 from harness.scenario.model import Bound, Load, Operand, Ratio, Role, Scenario, Unseen
-from harness.scenario.ratio import BASELINE, BOUND, NUMBER, TRIED
+from harness.scenario.ratio import BOUND, NUMBER, TRIED
 from harness.scenario.registry import (
     GUEST,
     HOST,
@@ -119,7 +119,7 @@ def _ends(operand: Operand, evidence: Evidence, seed: int) -> tuple[float, float
         return value, value, inf
     load, (_, name, metric) = evidence.scenario.loads[operand.key[0]], operand.key
     role, figure = load.roles[name], figure_of(name, metric)
-    figures = ((evidence.baseline or {}) if operand.kind == BASELINE else evidence.cells)[operand.arm, seed].figures
+    figures = evidence.of(operand)[operand.arm, seed].figures
     count, _ = _few(load, role, figures) or (inf, "")
     below = figures.get((load.name, name, "members.requests"), 0.0) * load.runtime / (load.ramp + load.runtime)
     timed = figure.basis is Basis.TIME and (figure.rate or figure.source is BootFile.FIO)
@@ -155,9 +155,8 @@ def _other_code(scenario: Scenario, operand: Operand) -> str:
 
 def _windows(wanted: Iterable[Operand], evidence: Evidence, seeds: Sequence[int]) -> Iterator[tuple[Operand, Figures]]:
     for operand in wanted:
-        cells = (evidence.baseline or {}) if operand.kind == BASELINE else evidence.cells
         for seed in seeds:
-            cell = cells[operand.arm, seed]
+            cell = evidence.of(operand)[operand.arm, seed]
             yield from ((operand, figures) for figures in cell.windows or (cell.figures,))
 
 
