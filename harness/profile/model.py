@@ -331,6 +331,18 @@ class Frame:
     costs: list[Fraction] = field(default_factory=lambda: [Fraction()] * _SIDES)
     below: "dict[str, Frame]" = field(default_factory=dict)
 
+    @property
+    def delta(self) -> Fraction:
+        return self.costs[1] - self.costs[0]
+
+    @property
+    def inner(self) -> str:
+        """The function within it to which nearly all of its instructions belong, with what it calls."""
+        total, frame = sum(self.costs), self
+        while heavy := [below for below in frame.below.values() if sum(below.costs) >= _NEARLY * total]:
+            frame = heavy[0]
+        return frame.name
+
 
 def frames_of(profiles: Sequence[Profile]) -> Frame:
     """The call paths of one or two profiles, merged by name without the compiler's parts and clones."""
@@ -391,40 +403,15 @@ def _merged(old: Frame, new: Frame) -> Frame:
     return Frame(name, [sum(costs, Fraction()) for costs in zip(old.costs, new.costs, strict=True)], below)
 
 
-@dataclass(frozen=True)
-class OneSided:
-    """A subtree that (nearly) only one side has: the path to it, and its instructions per I/O before and after.
-
-    ``inner`` is the function within it to which nearly all of them belong, with what it calls.
-    """
-
-    path: tuple[str, ...]
-    inner: str
-    before: Fraction
-    after: Fraction
-
-    @property
-    def delta(self) -> Fraction:
-        return self.after - self.before
-
-
-def one_sided(before: Profile, after: Profile) -> list[OneSided]:
-    """The largest subtrees that (nearly) only one side has, none within another, by size."""
+def one_sided(before: Profile, after: Profile) -> list[tuple[tuple[str, ...], Frame]]:
+    """The largest call paths that (nearly) only one side has, none within another, by size: the names down to each."""
     subtrees = _one_sided(frames_of([before, after]), ())
-    return sorted(subtrees, key=lambda subtree: (-abs(subtree.delta), subtree.path))
+    return sorted(subtrees, key=lambda each: (-abs(each[1].delta), each[0]))
 
 
-def _one_sided(frame: Frame, path: tuple[str, ...]) -> Iterator[OneSided]:
+def _one_sided(frame: Frame, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Frame]]:
     for name, below in frame.below.items():
-        old, new = below.costs
-        if min(old, new) <= _ONLY * max(old, new):
-            yield OneSided((*path, name), _inner(below), old, new)
+        if min(below.costs) <= _ONLY * max(below.costs):
+            yield (*path, name), below
         else:
             yield from _one_sided(below, (*path, name))
-
-
-def _inner(frame: Frame) -> str:
-    total = sum(frame.costs)
-    while heavy := [below for below in frame.below.values() if sum(below.costs) >= _NEARLY * total]:
-        frame = heavy[0]
-    return frame.name

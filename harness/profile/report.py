@@ -119,12 +119,12 @@ def _paths(difference: Differential) -> Iterator[str]:
     """The call paths that are of one side: where a difference begins."""
     least = _LARGE * max(difference.totals)
     subtrees = one_sided(difference.before, difference.after)
-    large = [subtree for subtree in subtrees if abs(subtree.delta) >= least][:_PATHS]
-    for subtree in large:
-        side = "after" if subtree.delta > 0 else "before"
-        inner = f"> .. >{subtree.inner}" if subtree.inner != subtree.path[-1] else ""
-        path = ">".join(subtree.path[-_STEPS:]) + inner
-        yield f"{round(subtree.delta):>+10,}  only {side}: {path if len(path) <= _WIDE else '...' + path[3 - _WIDE :]}"
+    large = [(path, frame) for path, frame in subtrees if abs(frame.delta) >= least][:_PATHS]
+    for path, frame in large:
+        side = "after" if frame.delta > 0 else "before"
+        inner = f"> .. >{frame.inner}" if frame.inner != frame.name else ""
+        text = ">".join(path[-_STEPS:]) + inner
+        yield f"{round(frame.delta):>+10,}  only {side}: {text if len(text) <= _WIDE else '...' + text[3 - _WIDE :]}"
     if large:
         yield ""
 

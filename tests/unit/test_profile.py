@@ -127,7 +127,7 @@ def test_a_callee_that_its_caller_took_in_is_one_shift_and_a_new_one_is_none() -
 
 def test_the_paths_of_one_side_are_named_from_where_they_part() -> None:
     found = one_sided(profile(BEFORE), profile(AFTER))
-    assert [(one.path[-2], one.path[-1], one.inner, int(one.delta)) for one in found] == [
+    assert [(path[-2], path[-1], frame.inner, int(frame.delta)) for path, frame in found] == [
         ("kernel", "worker", "worker", 95),
         ("submit", "plug", "run_queue", -32),
         ("submit", "defer", "defer", 25),

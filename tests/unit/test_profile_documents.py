@@ -159,7 +159,7 @@ def test_a_path_is_of_one_side_and_its_inner_function_has_nearly_all(
     below = f"kernel;part;within 1 {inner}\n" if inner else ""
     after = profile(f"kernel;same 1 900\nkernel;part 1 {new}\n{below}")
     found = one_sided(before, after)
-    assert [(each.path[-1], each.inner, int(each.before), int(each.after)) for each in found] == sides
+    assert [(path[-1], frame.inner, *map(int, frame.costs)) for path, frame in found] == sides
 
 
 @pytest.mark.parametrize(("cost", "shown"), [(200, True), (199, False)])
