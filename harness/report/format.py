@@ -9,16 +9,16 @@ from harness.judge.difference import Difference, Significance
 from harness.scenario.model import Status
 
 STYLES: Mapping[str, str] = {
-    Status.PASS: "bold green",
     Status.FAIL: "bold red",
+    XPASS: "bold red",
     Status.ERROR: "bold magenta",
     Status.MISS: "bold yellow",
     Status.DONE: "bold cyan",
-    Status.SKIP: "bold blue",
     XFAIL: "bold yellow",
-    XPASS: "bold red",
+    Status.PASS: "bold green",
+    Status.SKIP: "bold blue",
 }
-_WORST_FIRST = (Status.FAIL, XPASS, Status.ERROR, Status.MISS, Status.DONE, XFAIL, Status.PASS, Status.SKIP)
+"""Of the words of a verdict, failures first."""
 _DIGITS = 4
 _SMALL = 1e-4
 _MINUTE = 60
@@ -35,7 +35,7 @@ def figure(value: float) -> str:
 
 def severity(word: str) -> int:
     """Sorts words of a verdict, failures first; other words come last."""
-    return _WORST_FIRST.index(word) if word in _WORST_FIRST else len(_WORST_FIRST)
+    return [*STYLES].index(word) if word in STYLES else len(STYLES)
 
 
 def limits(ensemble: Ensemble, show: Callable[[float], str] = figure) -> str:
