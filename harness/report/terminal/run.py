@@ -194,15 +194,21 @@ def _measured(console: Console, verdict: Verdict, releases: tuple[str, str], *, 
     columns = "median and range" if full or releases[0] else "median"
     over = f", {columns} over {plural(len(verdict.seeds), 'seed')}" if len(verdict.seeds) > 1 else ""
     console.print(Text(f"IOPS{over}", "bold"))
-    if releases[0]:
-        _print_pair(console, verdict, releases)
-    elif full:
-        table = plain_table(folded("arm"), "load", "role", figures("IOPS"), Column("range", no_wrap=True, style="dim"))
-        for name, row in _names(verdict.measurements):
-            table.add_row(*name, figure(row.iops.median), limits(row.iops))
-        _indent(console, table, console.width)
-    else:
+    if not releases[0] and not full:
         _print_arms(console, verdict)
+        return
+    if releases[0]:
+        sides = (Column(release, justify="right", overflow="fold") for release in releases)
+        table = plain_table(folded("arm"), "load", "role", *sides, "quotient")
+    else:
+        table = plain_table(folded("arm"), "load", "role", figures("IOPS"), Column("range", no_wrap=True, style="dim"))
+    arm = ""
+    for row in verdict.measurements:
+        both = (spread(row.base) if row.base else "-", spread(row.iops), _quotient(row))
+        values = both if releases[0] else (figure(row.iops.median), limits(row.iops))
+        table.add_row(Text("" if row.arm == arm else row.arm), row.load, row.role, *values)
+        arm = row.arm
+    _indent(console, table, console.width)
 
 
 def _print_arms(console: Console, verdict: Verdict) -> None:
@@ -222,27 +228,10 @@ def _print_arms(console: Console, verdict: Verdict) -> None:
     _indent(console, table, console.width)
 
 
-def _print_pair(console: Console, verdict: Verdict, releases: tuple[str, str]) -> None:
-    sides = (Column(release, justify="right", overflow="fold") for release in releases)
-    table = plain_table(folded("arm"), "load", "role", *sides, "quotient")
-    for name, row in _names(verdict.measurements):
-        table.add_row(*name, spread(row.base) if row.base else "-", spread(row.iops), _quotient(row))
-    _indent(console, table, console.width)
-
-
 def _quotient(row: Measurement) -> str:
     if row.base is None or not row.base.median:
         return "-"
     return figure(row.iops.median / row.base.median) if row.iops.separate_from(row.base) else "no difference"
-
-
-def _names(measurements: Sequence[Measurement]) -> list[tuple[tuple[Text, str, str], Measurement]]:
-    """Each figure with its name; an arm is named once."""
-    rows, arm = [], ""
-    for row in measurements:
-        shown, arm = ("" if row.arm == arm else row.arm), row.arm
-        rows.append(((Text(shown), row.load, row.role), row))
-    return rows
 
 
 # Bottlenecks
@@ -415,8 +404,8 @@ def _status(word: str) -> Text:
     return Text(str(word), STYLES[word])
 
 
-def _grid(width: int | None) -> Table:
-    """A column of words of ``width`` characters (None: as wide as the longest), and a column of text."""
+def _grid(width: int) -> Table:
+    """A column of words of ``width`` characters, and a column of text."""
     return Table.grid(Column(width=width, no_wrap=True), folded(), padding=(0, 2))
 
 
