@@ -66,13 +66,13 @@ def allowed(topology: Topology, load: Load, queue: Mapping[str, str] | None = No
     # Each job is a stream of its own: four of a role have four parts where another role's one has one.
     filled = fill([replace(flow, pace=flow.pace * role.numjobs) for role in roles for flow in [plan.flow(role)]])
     rates = {role.name: sum(filled.rates[part.name] for part in role.apart()) for role in load.roles.values()}
-    return Allowed(rates, tuple(_limits(plan, filled)))
+    return Allowed(rates, tuple(_limits(filled)))
 
 
-def _limits(plan: "LoadPlan", filled: Filled) -> Iterator[Limit]:
+def _limits(filled: Filled) -> Iterator[Limit]:
     for element, use in sorted(filled.use.items(), key=lambda each: (each[0] not in filled.full, -each[1])):
         if use > 0:
-            carried = sum(filled.rates[name] for name in plan.users(element))
+            carried = sum(filled.rates[flow.name] for flow in filled.flows if element in flow.elements())
             yield Limit(element, carried / use, use)
 
 
@@ -111,7 +111,6 @@ class LoadPlan:
         self._parts = {role.name: parts(topology, role.disk, self._access(role)) for role in roles}
         self._active = {way.lun for each in self._parts.values() for part in each for way in part.ways}
         self._streams: dict[str, set[tuple[str, int]]] = {}
-        self._users: dict[FlowElement, dict[str, None]] = {}
         self._ways: dict[tuple[str, str], set[Way]] = {}
         for name, each in self._parts.items():
             for part in each:
@@ -142,10 +141,7 @@ class LoadPlan:
                 f"the topology sets no bound for {role.bs} bytes at a time on disk {role.disk}",
                 remedy="give the disk a service time or a rate that carries such requests",
             )
-        flow = Flow(role.name, self._pace(role), fixed, tuple(choices))
-        for element in flow.elements():
-            self._users.setdefault(element, {})[role.name] = None
-        return flow
+        return Flow(role.name, self._pace(role), fixed, tuple(choices))
 
     def _depth(self, role: Role) -> int:
         """Its requests in flight; of writes, one in each zone that is written sequentially."""
@@ -166,10 +162,6 @@ class LoadPlan:
                 is_link, use = element.kind is FlowKind.LINK, part.share * seconds / element.capacity
                 fullest[is_link] = max(use, fullest.get(is_link, 0.0))
         return 1 / (fullest.get(True) or fullest.get(False) or 1.0)
-
-    def users(self, element: FlowElement) -> tuple[str, ...]:
-        """Roles that go through an element."""
-        return tuple(self._users[element])
 
     def _access(self, role: Role) -> Access:
         start, whole = parse_size(role.options.get("offset", "0")), self._topology.region(role.disk).size

@@ -394,7 +394,7 @@ def test_a_share_of_what_nothing_bounds_is_not_known() -> None:
 
 def test_what_is_full_comes_first_although_its_use_is_found_by_halving() -> None:
     full, busy = FlowElement(FlowKind.LINK, "full", 1.0), FlowElement(FlowKind.DISK, "busy", 1.0)
-    plan: Any = SimpleNamespace(users=lambda _: ("r",))
-    filled: Any = SimpleNamespace(rates={"r": 8.0}, use={busy: 0.9999, full: 0.999}, full={full})
-    found = list(_limits(plan, filled))
+    flows = [Flow("r", 1.0, {busy: 1.0, full: 1.0})]
+    filled: Any = SimpleNamespace(flows=flows, rates={"r": 8.0}, use={busy: 0.9999, full: 0.999}, full={full})
+    found = list(_limits(filled))
     assert [limit.element for limit in found] == [full, busy]
