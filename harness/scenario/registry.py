@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from functools import partial
 from math import inf
+from operator import attrgetter
 
 from harness import fitted
 from harness.scenario.model import MIXED, Load, Role
@@ -82,32 +83,17 @@ class Noise(StrEnum):
 class Machine(Enum):
     """What a machine must have for a figure: ``why`` another one lacks it, and the ``remedy``."""
 
+    has: Callable[[Processors], int]
     why: str
     remedy: str
 
-    ANY = "", ""
-    COUNTED = "its machine counts no instructions", "give machine.cpus or machine.counted"
-    SEVERAL = "its machine has one CPU", "give machine.cpus"
-    NODES = "its machine has one NUMA node", "give machine.nodes"
+    ANY = attrgetter("cpus"), "", ""
+    COUNTED = attrgetter("observed"), "its machine counts no instructions", "give machine.cpus or machine.counted"
+    SEVERAL = attrgetter("several"), "its machine has one CPU", "give machine.cpus"
+    NODES = attrgetter("of_node"), "its machine has one NUMA node", "give machine.nodes"
 
-    def __init__(self, why: str, remedy: str) -> None:
-        self.why, self.remedy = why, remedy
-
-    def has(self, processors: Processors) -> bool:
-        return {
-            Machine.ANY: True,
-            Machine.COUNTED: processors.observed,
-            Machine.SEVERAL: processors.several,
-            Machine.NODES: bool(processors.of_node),
-        }[self]
-
-
-def _every_role(load: Load, role: Role) -> str:
-    return ""
-
-
-def _recorded(key: FigureKey, figures: Figures) -> str:
-    return ""
+    def __init__(self, has: Callable[[Processors], int], why: str, remedy: str) -> None:
+        self.has, self.why, self.remedy = has, why, remedy
 
 
 @dataclass(frozen=True)
@@ -133,8 +119,8 @@ class Figure:
     least: float = 0.0
     most: float = inf
     machine: Machine = Machine.ANY
-    lacks: Callable[[Load, Role], str] = _every_role
-    absent: Callable[[FigureKey, Figures], str] = _recorded
+    lacks: Callable[[Load, Role], str] = lambda load, role: ""
+    absent: Callable[[FigureKey, Figures], str] = lambda key, figures: ""
 
 
 IOPS, RUNTIME, TOTAL_IOS, IDLE, PER_IO, SEEN = "iops", "runtime", "total_ios", "cpu.idle", "cpu.per_io", "lines.seen"
