@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple
 
 from harness.scenario.model import Bound, Load, Operand, Ratio, Scenario
 from harness.scenario.registry import FIGURES, GUEST, HOST, LUN, OF_ROLES, Machine, figure_of, held_by, named
@@ -53,7 +52,7 @@ FIGURE, BOUND, BASELINE, NUMBER = "figure", "bound", "baseline", "number"
 """The kinds of an operand."""
 
 TRIED, TRY_RESULTS = "tried", ("accepted", "effective")
-_TOKEN = re.compile(r"\s*(?:([A-Za-z0-9_.-]+)|(/)|(\S))")
+_TOKEN = re.compile(r"[A-Za-z0-9_.-]+|/|(\S)")
 _DECIMAL = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _SHAPE = "arm.load.role.metric"
 
@@ -103,25 +102,20 @@ def named_lines(scenario: Scenario) -> tuple[str, ...]:
     return tuple(sorted({*of_guest} - {""}))
 
 
-class _Token(NamedTuple):
-    text: str
-    offset: int
-
-
 def parse_ratio(text: str, known: Names) -> Ratio:
     """Raises ExpressionError for bad syntax, an unknown name, and a ratio without a measured figure."""
     tokens = _tokens(text)
     left = _operand(tokens, 0, known, text)
     if len(tokens) == 1:
         if left.kind == NUMBER:
-            raise ExpressionError(tokens[0].offset, "a number alone measures nothing", f"write a figure: {_SHAPE}")
+            raise ExpressionError(tokens[0].start(), "a number alone measures nothing", f"write a figure: {_SHAPE}")
         return Ratio(text, left, None)
-    if tokens[1].text != "/":
-        raise ExpressionError(tokens[1].offset, f"expected /, got {quoted(tokens[1].text)}")
+    if tokens[1][0] != "/":
+        raise ExpressionError(tokens[1].start(), f"expected /, got {quoted(tokens[1][0])}")
     right = _operand(tokens, 2, known, text)
     for extra in tokens[3:]:
-        raise ExpressionError(extra.offset, f"expected the end, got {quoted(extra.text)}", "a ratio has two operands")
-    _refuse_empty(left, right, tokens[2].offset)
+        raise ExpressionError(extra.start(), f"expected the end, got {quoted(extra[0])}", "a ratio has two operands")
+    _refuse_empty(left, right, tokens[2].start())
     return Ratio(text, left, right)
 
 
@@ -134,28 +128,25 @@ def _refuse_empty(left: Operand, right: Operand, offset: int) -> None:
         raise ExpressionError(offset, "neither operand is measured", f"write a figure: {_SHAPE}")
 
 
-def _tokens(text: str) -> list[_Token]:
-    tokens = []
-    for match in _TOKEN.finditer(text):
-        if match[3]:
-            raise ExpressionError(match.start(3), f"unexpected {quoted(match[3])}", f"a ratio is {_SHAPE} / {_SHAPE}")
-        group = 1 if match[1] else 2
-        tokens.append(_Token(match[group], match.start(group)))
+def _tokens(text: str) -> list[re.Match[str]]:
+    tokens = [*_TOKEN.finditer(text)]
+    for odd in (token for token in tokens if token[1]):
+        raise ExpressionError(odd.start(), f"unexpected {quoted(odd[1])}", f"a ratio is {_SHAPE} / {_SHAPE}")
     return tokens
 
 
-def _operand(tokens: list[_Token], index: int, known: Names, text: str) -> Operand:
-    if index >= len(tokens) or tokens[index].text == "/":
-        offset = tokens[index].offset if index < len(tokens) else len(text)
+def _operand(tokens: list[re.Match[str]], index: int, known: Names, text: str) -> Operand:
+    if index >= len(tokens) or tokens[index][0] == "/":
+        offset = tokens[index].start() if index < len(tokens) else len(text)
         raise ExpressionError(offset, "an operand is missing", f"write {_SHAPE} or a number")
     token = tokens[index]
-    if _DECIMAL.fullmatch(token.text):
-        return Operand(NUMBER, (), float(token.text))
-    kind, offset, rest = FIGURE, token.offset, token.text
+    if _DECIMAL.fullmatch(token[0]):
+        return Operand(NUMBER, (), float(token[0]))
+    kind, offset, rest = FIGURE, token.start(), token[0]
     first = rest.split(".", 1)[0]
     if first in {BOUND, BASELINE}:
         kind, rest = first, rest[len(first) + 1 :]
-        offset += len(token.text) - len(rest)
+        offset += len(token[0]) - len(rest)
     return Operand(kind, _path(rest, offset, known, kind))
 
 
