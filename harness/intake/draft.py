@@ -25,14 +25,13 @@ from harness.judge.visible import unseen
 from harness.limits.entries import load_scenario
 from harness.limits.limits import arm_bound, unbounded_by
 from harness.scenario.load import read_scenario
-from harness.scenario.model import Load, Scenario
+from harness.scenario.model import READS, Load, Scenario
 from lab.base.errors import InputErrors, Misuse, Problem
 from lab.topology.load import find_topology, load_topology
 from lab.topology.model import SERIAL, Topology
 from lab.yaml.strict import Node, Problems, names, parse, plain_value, read_bytes, shown_path
 
 _SECOND = 10**9
-_READS = {"read", "randread"}
 _SOLO = "solo-"
 _BASE, _SLOWER = "base", "slower"
 _HOLDS = 0.8
@@ -168,7 +167,7 @@ class Drafter:
         row |= {"ioengine": job.ioengine} if job.ioengine != "libaio" else {}
         row |= {} if job.direct else {"direct": False}
         # A modelled disk keeps what is written in the guest's memory, except zeros.
-        row |= {"zero_buffers": True} if job.rw not in _READS and "verify" not in job.options else {}
+        row |= {"zero_buffers": True} if job.rw not in READS and "verify" not in job.options else {}
         row |= {name: value for name, value in job.options.items() if name != "overwrite" or on_files}
         users = sum(other.numjobs for other in self._jobs if other.files == job.files and other.shares_file)
         if on_files and job.shares_file and users > 1:

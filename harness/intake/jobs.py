@@ -12,12 +12,11 @@ from typing import TypeVar
 from harness.intake.jobfile import FioJob, FioOption, fio_flag, fio_integer, fio_size, fio_time
 from harness.intake.snapshot import SECTOR, slug
 from harness.scenario import schema
-from harness.scenario.model import MIXED, READS, mean_size, of_split
+from harness.scenario.model import MIXED, RANDOM, READS, mean_size, of_split
 from lab.base.errors import InputErrors, Problem
 
 T = TypeVar("T")
 
-_RANDOM = {"randread", "randwrite", "randrw"}
 _REMEDY = "leave it out of the draft with --without {}"
 _HARMLESS_WORDS = """
 name description group_reporting threads? time_based runtime ramp_time randrepeat randseed allrandrepeat gtod_reduce
@@ -171,7 +170,7 @@ class _JobReader:
         option = self._take("bssplit")
         split, pre_read = self._side(option, rw) if option else "", not direct and self.is_set("pre_read")
         options = dict(self._role_options(rw)) | ({"bssplit": split} if split else {})
-        if split and rw in _RANDOM:
+        if split and rw in RANDOM:
             options["norandommap"] = True
         if pre_read or (not direct and "invalidate" in self._options and not self.is_set("invalidate")):
             options["invalidate"] = False
@@ -286,11 +285,11 @@ class _JobReader:
         for name in filter(self.is_set, flags):
             if rw not in READS or name in schema.URING_FLAGS:
                 yield name, True
-        if rw in _RANDOM and self.is_set("norandommap"):
+        if rw in RANDOM and self.is_set("norandommap"):
             yield "norandommap", True
         for name, usual in _USUAL.items():
             text = self._text(name, usual)
-            if text != usual and (rw in _RANDOM or name not in _ONLY_RANDOM):
+            if text != usual and (rw in RANDOM or name not in _ONLY_RANDOM):
                 yield name, text
         verify = self._take("verify")
         if verify and verify.value not in ("", "0", "null"):

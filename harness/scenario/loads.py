@@ -8,7 +8,7 @@ from itertools import chain, islice
 from harness.scenario import schema
 from harness.scenario.events import read_events
 from harness.scenario.fio import CGROUP_FILES
-from harness.scenario.model import MIXED, PERCENT, READS, Arm, Load, Role, mean_size
+from harness.scenario.model import MIXED, PERCENT, RANDOM, READS, Arm, Load, Role, mean_size
 from harness.scenario.timing import TIMINGS, Clock
 from lab.base.units import parse_size, show_size, show_time
 from lab.guest.steps.load import TRACE_BUFFER
@@ -19,7 +19,6 @@ from lab.topology.model import PARITY, Disk, Driver, Loss, StackKind, Topology
 from lab.yaml.fields import Row
 from lab.yaml.strict import names, nearest
 
-_RANDOM = {"randread", "randwrite", "randrw"}
 _WRITES = {"write", "randwrite"}
 _ONLY_RANDOM = ("norandommap", "random_distribution")
 _ONLY_WRITES = (schema.AGE, "create", "fsync", "fdatasync", "overwrite", "sync", "zero_buffers")
@@ -112,7 +111,7 @@ def _sizes(role: Role) -> Iterator[tuple[str, str, str]]:
         yield "bs", f"the mean of bssplit is {mean} bytes", f"write bs: {mean}"
     if key in role.options and "verify" in role.options:
         yield key, "checksums are of blocks of one size", "remove verify"
-    if key in role.options and role.rw in _RANDOM and role.options.get("norandommap") != "1":
+    if key in role.options and role.rw in RANDOM and role.options.get("norandommap") != "1":
         yield key, "fio cuts requests that reach a block which it did before", "write norandommap: true"
 
 
@@ -135,7 +134,7 @@ def _together(role: Role) -> Iterator[tuple[str, str, str]]:
     for key in role.options:
         if key in schema.ONLY_IO_URING and role.ioengine != "io_uring":
             yield key, f"{role.ioengine} does not have it", "write ioengine: io_uring"
-        if key in _ONLY_RANDOM and role.rw not in _RANDOM:
+        if key in _ONLY_RANDOM and role.rw not in RANDOM:
             yield key, f"rw: {role.rw} is not random", f"remove {key}"
         if key in _ONLY_WRITES and role.rw in READS:
             yield key, f"rw: {role.rw} does not write", f"remove {key}"

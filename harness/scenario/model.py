@@ -41,7 +41,8 @@ class Unseen(StrEnum):
 
 READS = frozenset({"read", "randread"})
 MIXED = frozenset({"rw", "readwrite", "randrw"})
-"""Values of ``rw`` that only read, and that both read and write."""
+RANDOM = frozenset({"randread", "randwrite", "randrw"})
+"""Values of ``rw`` that only read, that both read and write, and whose requests are at random places."""
 
 
 @dataclass(frozen=True)
