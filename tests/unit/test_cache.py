@@ -80,31 +80,22 @@ def test_default_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert Cache.default().root == tmp_path / "own"
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_names_the_remedies(cache: Cache, code: int) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "a file"),
+        OSError(errno.EDQUOT, "Disk quota exceeded", "a file"),
+        LabBroken("exit 2 from: dpkg-deb\nfailed to write (No space left on device)"),
+    ],
+)
+def test_a_full_disk_names_the_remedies(cache: Cache, error: Exception) -> None:
     def fill(into: Path) -> None:
-        raise OSError(code, os.strerror(code), str(into))
+        raise error
 
-    with pytest.raises(LabBroken) as caught:
+    with pytest.raises(LabBroken, match=r"no space left for kind key .* MB free") as caught:
         cache.entry("kind", "key", fill)
     assert str(cache.root) in caught.value.message
-    assert "MB free" in caught.value.message
     assert "blklab store cache prune" in caught.value.remedy
-    assert "BLKLAB_CACHE=" in caught.value.remedy
-
-
-def test_a_full_disk_is_known_from_the_words_of_a_tool(cache: Cache) -> None:
-    def fill(into: Path) -> None:
-        raise LabBroken("exit 2 from: dpkg-deb\nfailed to write (No space left on device)")
-
-    with pytest.raises(LabBroken, match="no space left for kind key"):
-        cache.entry("kind", "key", fill)
-
-
-def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(LabBroken, match="cannot be written") as caught:
-        Cache(tmp_path / "file/cache").entry("kind", "key", put())
     assert "BLKLAB_CACHE=" in caught.value.remedy
 
 
@@ -265,7 +256,7 @@ def test_small_files_are_replaced_whole(cache: Cache) -> None:
     assert [item.name for item in path.parent.iterdir()] == ["a.json"]
 
 
-@pytest.mark.parametrize("place", ["/dev/null", "/proc/no-such"])
+@pytest.mark.parametrize("place", ["/dev/null", "/dev/null/cache", "/proc/no-such"])
 def test_a_place_that_can_hold_no_cache_is_named(place: str) -> None:
     cache = Cache(Path(place))
     assert cache.find("kind", "key") is None
@@ -328,11 +319,15 @@ def as_fifo(path: Path) -> None:
 def test_a_file_that_changed_is_named_with_a_remedy(cache: Cache, damage: Callable[[Path], object], says: str) -> None:
     made = cache.entry("kind", "key", put())
     contents.demand_intact(made / "file")
+    contents.demand_all_intact(made)
     damage(made / "file")
     with pytest.raises(LabBroken, match=says) as caught:
         contents.demand_intact(made / "file")
     assert caught.value.exit_code == 128
     assert f"rm -r {made}" in caught.value.remedy
+    if "key/file" in says:
+        with pytest.raises(LabBroken, match=says):
+            contents.demand_all_intact(made)
 
 
 def test_fifos_in_place_of_the_cache_s_own_files_are_not_waited_for(cache: Cache) -> None:
@@ -398,18 +393,6 @@ def test_a_cache_that_cannot_be_written_is_read_again(cache: Cache, monkeypatch:
     (made / "file").write_text("y")
     with pytest.raises(LabBroken, match="file is damaged"):
         contents.demand_all_intact(made)
-
-
-@pytest.mark.parametrize(
-    "damage", [lambda path: path.write_text("y"), lambda path: path.unlink()], ids=["changed", "gone"]
-)
-def test_a_file_that_changed_since_all_were_read_is_named(cache: Cache, damage: Callable[[Path], object]) -> None:
-    made = cache.entry("kind", "key", put())
-    contents.demand_all_intact(made)
-    damage(made / "file")
-    with pytest.raises(LabBroken, match="key/file") as caught:
-        contents.demand_all_intact(made)
-    assert f"rm -r {made}" in caught.value.remedy
 
 
 def test_who_waits_for_a_workspace_is_told(cache: Cache) -> None:
