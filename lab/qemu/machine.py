@@ -166,7 +166,6 @@ class Machine:
 
     def __enter__(self) -> Self:
         _check_host(self._spec, self._folder)
-        self._thread = threading.get_ident()
         self._started, self._until = time.monotonic(), inf
         try:
             self._open_tails()
@@ -198,8 +197,6 @@ class Machine:
 
     def follow(self, watch: Watch, abort: threading.Event | None = None) -> Ending:
         """Pass every line to ``watch`` until the machine ends or must be stopped; see ``run``."""
-        if threading.get_ident() != self._thread:
-            raise RuntimeError("a machine is followed by the thread that started it")
         ready, reason = False, None
         while reason is None:
             exited = self._wait(self._limits.poll_seconds)

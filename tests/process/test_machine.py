@@ -188,22 +188,6 @@ def test_an_exception_of_the_watcher_leaves_no_machine(fake_qemu: FakeQemu, fold
     assert reaped(machine.pid)
 
 
-def test_only_the_thread_that_started_a_machine_may_follow_it(fake_qemu: FakeQemu, folder: Path) -> None:
-    caught: list[BaseException] = []
-
-    def follow_elsewhere() -> None:
-        try:
-            machine.follow(Recorder())
-        except RuntimeError as error:
-            caught.append(error)
-
-    with Machine(fake_qemu("forever()"), folder, LONG) as machine:
-        thread = threading.Thread(target=follow_elsewhere)
-        thread.start()
-        thread.join()
-    assert len(caught) == 1
-
-
 def test_missing_things_are_named(fake_qemu: FakeQemu, folder: Path, tmp_path: Path) -> None:
     spec = fake_qemu("pass")
     gone = tmp_path / "gone"
