@@ -151,15 +151,10 @@ def child_of(parent: int, argv: Sequence[str]) -> Sequence[str]:
     return [*BOUND, "sh", "-c", '[ "$PPID" = "$1" ] && shift && exec "$@"', "sh", str(parent), *argv]
 
 
-def kill(process: Process) -> None:
-    """Kill ``process``, which was not waited for, with everything in its group."""
-    os.killpg(process.pid, signal.SIGKILL)
-
-
 def end(process: Process) -> None:
     """Kill ``process`` with its group unless it was waited for, reap it, and close its pipes."""
     if process.returncode is None:
-        kill(process)
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
