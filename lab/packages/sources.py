@@ -13,6 +13,7 @@ from lab.base.errors import LabBroken, Misuse
 HOST_APT = Path("/etc/apt")
 KEYRINGS = Path("/usr/share/keyrings")
 _ONE_LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s*(.*)")
+_FIELD = re.compile(r"^([^\s:][^:\n]*):(.*(?:\n[ \t].*)*)", re.MULTILINE)
 _SNAPSHOT = re.compile(r"/[0-9]{8}T[0-9]{6}Z$")
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:[!-~]+")
 _DEBIAN_SUITE = re.compile(
@@ -100,24 +101,10 @@ def host_sources(apt: Path) -> Iterator[tuple[str, str]]:
 
 def paragraphs(text: str) -> Iterator[Mapping[str, str]]:
     """Yield each paragraph (man 5 deb822) as field name (lower case) to value; continued lines keep their breaks."""
-    fields = dict[str, str]()
-    name = ""
-    for line in text.splitlines():
-        if line.startswith("#"):
-            continue
-        if not line.strip():
-            if fields:
-                yield fields
-            fields, name = {}, ""
-        elif line[0] in " \t":
-            if name:
-                fields[name] += "\n" + line.strip()
-        else:
-            name, _, value = line.partition(":")
-            name = name.strip().lower()
-            fields[name] = value.strip()
-    if fields:
-        yield fields
+    for paragraph in re.split(r"\n\s*\n", re.sub(r"^#.*\n?", "", text, flags=re.MULTILINE)):
+        rows = ((name.strip().lower(), map(str.strip, lines.split("\n"))) for name, lines in _FIELD.findall(paragraph))
+        if fields := {name: "\n".join(lines) for name, lines in rows}:
+            yield fields
 
 
 def _one_line_sources(text: str) -> Iterator[tuple[str, str]]:
