@@ -25,7 +25,7 @@ from lab.base.reading import read_json, real
 from lab.base.units import Tell
 from lab.kernels import kconfig
 from lab.kernels.kconfig import WantedOption
-from lab.kernels.model import Release, parse_range
+from lab.kernels.model import EVERY_KERNEL, KernelRange, Release, parse_range
 from lab.kernels.store import BZIMAGE, FIRST_PVH, read_config
 from lab.kernels.store import KIND as KERNELS
 
@@ -69,13 +69,13 @@ _HOST_FAILURES = re.compile(
 
 @dataclass(frozen=True)
 class Fixup:
-    """Applies to kernels in the range ``kernels`` (empty: all) built by a compiler from ``compiler`` on (0: any).
+    """Applies to ``kernels`` built by a compiler from ``compiler`` on (0: any).
 
     ``variables`` are added to make's, ``options`` are lines of a configuration fragment.
     """
 
     because: str
-    kernels: str = ""
+    kernels: KernelRange = EVERY_KERNEL
     compiler: int = 0
     variables: tuple[tuple[str, str], ...] = ()
     options: tuple[str, ...] = ()
@@ -84,13 +84,13 @@ class Fixup:
 FIXUPS = (
     Fixup(
         "CONFIG_WERROR came with 5.15 (3fe617ccafd6); older trees name -Werror in single Makefiles",
-        kernels="< 5.15",
+        kernels=parse_range("< 5.15"),
         variables=(("KCFLAGS", "-Wno-error"),),
     ),
     Fixup(
         "gcc 12 finds a use after free in tools/lib/subcmd, which is built with -Werror (52a9dab6d892, 5.17; "
         "5.10.262 has it and builds without this row too)",
-        kernels="< 5.17",
+        kernels=parse_range("< 5.17"),
         compiler=12,
         variables=(("WERROR", "0"),),
     ),
@@ -98,20 +98,20 @@ FIXUPS = (
         "objtool up to 5.10 refuses objects without a symbol table, as binutils 2.36 and later write them "
         "(1d489151e9f9, 5.11; 5.10.262 has it, and gets the same unwinder as all of 5.10); nothing that the lab "
         "needs is lost by it",
-        kernels="< 5.11",
+        kernels=parse_range("< 5.11"),
         options=("CONFIG_UNWINDER_FRAME_POINTER=y", "# CONFIG_UNWINDER_ORC is not set"),
     ),
     Fixup(
         "CONFIG_RETPOLINE selects CONFIG_STACK_VALIDATION, whose objtool stops at arch/x86/entry/thunk_64.o of 4.19.78 "
         '("missing symbol table", binutils 2.40); indirect calls cost less without retpolines, so cpu.per_io is '
         "not compared with that of later kernels",
-        kernels="< 5.10",
+        kernels=parse_range("< 5.10"),
         options=("# CONFIG_RETPOLINE is not set", "# CONFIG_STACK_VALIDATION is not set"),
     ),
     Fixup(
         "gcc 15 takes C23 for its default dialect, in which bool and false are key words; the boot code and "
         "the EFI stub name no dialect before 6.14 (b3bee1e7c3f2, ee2ab467bddf)",
-        kernels="< 6.14",
+        kernels=parse_range("< 6.14"),
         compiler=15,
         variables=(("CC_DIALECT", "-std=gnu11"),),
     ),
@@ -120,9 +120,7 @@ FIXUPS = (
 
 def fixups_for(release: Release, compiler: int, table: Iterable[Fixup] = FIXUPS) -> tuple[Fixup, ...]:
     """The rows that a kernel of that release needs under a compiler of that major version."""
-    return tuple(
-        row for row in table if (not row.kernels or parse_range(row.kernels).has(release)) and compiler >= row.compiler
-    )
+    return tuple(row for row in table if row.kernels.has(release) and compiler >= row.compiler)
 
 
 def major_version(compiler: str) -> int:
@@ -217,7 +215,7 @@ def recipe(
     own = [f"CONFIG_{name}" for name in further]
     listed = tuple(option for option in listed if option.option not in own)
     listed += tuple(WantedOption(name, "y", "the mutant's Options", (name,)) for name in own)
-    wanted = tuple(option for option in listed if option.belongs_to(release))
+    wanted = tuple(option for option in listed if option.kernels.has(release))
     return Recipe(release, wanted, fixups_for(release, tools.major, FIXUPS), tools, config, debug)
 
 

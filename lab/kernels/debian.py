@@ -15,7 +15,7 @@ from lab.base.cache import Cache
 from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
 from lab.base.units import Tell
 from lab.kernels import store
-from lab.kernels.model import Kernel, KernelRange, Release
+from lab.kernels.model import EVERY_KERNEL, Kernel, KernelRange, Release
 from lab.packages import sources
 from lab.packages.apt import Archive, Package
 from lab.packages.store import Choose, Pin, read_pin, read_pins, unpacked
@@ -121,7 +121,7 @@ def choice(wanted: str) -> Choose:
 
 def _newest_in(groups: Sequence[Sequence[str]], series: str) -> Choose:
     """The newest kernel of a series or stable release (any when empty) in the first group of suites that has one."""
-    named = KernelRange(alone=Release.parse(series)) if series else KernelRange()
+    named = KernelRange(alone=Release.parse(series)) if series else EVERY_KERNEL
     return lambda archive: with_parts(
         archive, newest(archive, groups, f"kernel {series}".strip(), IMAGES, named.has, named=named.alone)
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base.errors import CannotJudge, Misuse
-from lab.kernels.model import Kernel, RangeError, Release, parse_range
+from lab.kernels.model import EVERY_KERNEL, Kernel, KernelRange, RangeError, Release, parse_range
 from lab.yaml.strict import Mark, Problems, shown_path
 
 FRAGMENTS = Path(__file__).resolve().parents[2] / "kconfigs"
@@ -36,17 +36,14 @@ _GIVEN = re.compile(r"CONFIG_(CC|GCC|CLANG|AS|LD|LLD|RUSTC?|PAHOLE|TOOLS|HAVE|AR
 class WantedOption:
     """One option of a fragment. ``value`` is ``y``, ``m``, ``n`` or as a .config has it, without quotes.
 
-    ``names`` are all names that the option has had, its own among them; ``kernels`` is a range, empty for all.
+    ``names`` are all names that the option has had, its own among them; ``kernels`` are those that have the option.
     """
 
     option: str
     value: str
     place: str
     names: tuple[str, ...]
-    kernels: str = ""
-
-    def belongs_to(self, release: Release) -> bool:
-        return not self.kernels or parse_range(self.kernels).has(release)
+    kernels: KernelRange = EVERY_KERNEL
 
     @property
     def line(self) -> str:
@@ -87,7 +84,7 @@ class _FragmentReader:
     def __init__(self, path: Path, problems: Problems) -> None:
         self._path, self._problems = path, problems
         self._names: dict[str, tuple[str, ...]] = {}
-        self._kernels: dict[str, str] = {}
+        self._kernels: dict[str, KernelRange] = {}
 
     def read(self) -> Iterator[WantedOption]:
         for number, line in enumerate(self._path.read_text().splitlines(), start=1):
@@ -96,8 +93,8 @@ class _FragmentReader:
             elif (match := _SET.fullmatch(line)) or (match := _NOT_SET.fullmatch(line)):
                 option = match[1]
                 value = match[2].strip('"') if match.re is _SET else UNSET
-                names = self._names.get(option, (option,))
-                yield WantedOption(option, value, f"{self._path.name}:{number}", names, self._kernels.get(option, ""))
+                names, kernels = self._names.get(option, (option,)), self._kernels.get(option, EVERY_KERNEL)
+                yield WantedOption(option, value, f"{self._path.name}:{number}", names, kernels)
             elif line.strip() and not line.startswith("#"):
                 self._problem(number, 1, "neither an option nor a comment", "write CONFIG_X=y")
 
@@ -107,10 +104,9 @@ class _FragmentReader:
             self._names.update(dict.fromkeys(names, names))
         elif match := _KERNELS.fullmatch(line):
             try:
-                parse_range(match[2])
+                self._kernels[match[1]] = parse_range(match[2])
             except RangeError as error:
                 self._problem(number, match.start(2) + 1 + error.offset, error.message, error.remedy)
-            self._kernels[match[1]] = match[2]
         else:
             self._problem(
                 number, 1, f'"{line[:60]}" is no note', "write #: CONFIG_X >= 5.0, or #: CONFIG_X or CONFIG_Y"
@@ -125,7 +121,7 @@ def lost(wanted: Iterable[WantedOption], config: Mapping[str, str], release: Rel
     absent: dict[tuple[str, ...], WantedOption] = {}
     for option in wanted:
         unset = all(config.get(name, UNSET) != option.value for name in option.names)
-        if unset and option.belongs_to(release):
+        if unset and option.kernels.has(release):
             absent[option.names] = option
     return {
         f"{' or '.join(own.names)}={own.value} ({own.place}) is {config.get(own.option, UNSET)}": own
@@ -158,7 +154,7 @@ def lacking(kernel: Kernel) -> str:
     """A fragment with what a kernel that its user built lacks of ``kconfigs``; empty for other kernels."""
     if not kernel.spec.startswith("path:"):
         return ""
-    wanted = (option for option in read_fragments(fragments()) if option.belongs_to(kernel.version))
+    wanted = (option for option in read_fragments(fragments()) if option.kernels.has(kernel.version))
     return "".join(f"{option.line}\n" for option in needs(wanted, kernel.config))
 
 

@@ -102,6 +102,9 @@ class KernelRange:
         return above and (self.below is None or release < self.below)
 
 
+EVERY_KERNEL = KernelRange()
+
+
 def parse_range(text: str) -> KernelRange:
     """Raises RangeError for text that is no range and for a range without kernels in it."""
     if match := _ALONE.fullmatch(text):

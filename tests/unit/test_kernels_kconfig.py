@@ -117,7 +117,8 @@ def test_drift_is_in_options_and_not_in_abilities() -> None:
 
 
 def test_fixups_go_by_kernel_and_compiler() -> None:
-    rows = (Fixup("old", kernels="< 5.15"), Fixup("new compiler", compiler=12), Fixup("both", "< 5.15", 12))
+    old = parse_range("< 5.15")
+    rows = (Fixup("old", kernels=old), Fixup("new compiler", compiler=12), Fixup("both", old, 12))
     because = {
         (release, compiler): [row.because for row in fixups_for(Release.parse(release), compiler, rows)]
         for release in ("5.10.3", "6.12")
@@ -138,9 +139,9 @@ def test_fixups_go_by_kernel_and_compiler() -> None:
 
 
 @pytest.mark.parametrize("row", FIXUPS, ids=lambda row: row.because[:30])
-def test_every_fixup_does_something_on_a_range_that_can_be_read(row: Fixup) -> None:
+def test_every_fixup_does_something_on_a_range_that_ends(row: Fixup) -> None:
     assert row.variables or row.options
-    assert not row.kernels or not parse_range(row.kernels).has(Release.parse("99.0"))
+    assert not row.kernels.has(Release.parse("99.0"))
 
 
 @pytest.mark.parametrize(
