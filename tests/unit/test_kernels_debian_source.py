@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab.base.cache import Cache
-from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
+from lab.base.errors import BlklabError, CannotJudge, LabBroken
 from lab.base.host import Need
 from lab.kernels import build, mutants, tree
 from lab.kernels.model import Release
@@ -127,14 +127,6 @@ def test_debugging_is_a_configuration_with_objects_of_its_own(
     assert len({each.build for each in built}) == len([*(cache.root / "trees").glob("*/objects-*")]) == 2
     monkeypatch.setenv(tree.TREE_VARIABLE, f"{source}@{head}")
     assert tree.named_source("mutant:no-fair-tags+debug", cache, print)
-
-
-@pytest.mark.parametrize(
-    "spec", ["source:six", "source:6.12+no-such", "mutant:no-such", "mutant:debug", "mainline:6.12", "mainline:v6"]
-)
-def test_mistakes_are_misuse(spec: str, cache: Cache) -> None:
-    with pytest.raises(Misuse):
-        resolve(spec, cache)
 
 
 def test_tools_that_builds_lack_are_named_with_the_line_to_type(monkeypatch: pytest.MonkeyPatch) -> None:

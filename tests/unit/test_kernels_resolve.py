@@ -275,7 +275,7 @@ def test_unknown_specs_list_the_forms(spec: str) -> None:
 
 MISSPELT = (
     *("debian:6.1 ", "debian:Trixie", "debian:../x", "debian:6.1.x", "ubuntu:4.15.0-213", "source:x", "mainline:6.12"),
-    *("mutant:no-such", "path:/no/such", "tree:/no/such"),
+    *("mutant:no-such", "mutant:debug", "source:6.12+no-such", "mainline:v6", "path:/no/such", "tree:/no/such"),
 )
 
 

@@ -235,9 +235,3 @@ def test_a_pinned_version_that_vanished_cannot_be_judged(repository: Repository,
     cache.prune()
     with pytest.raises(CannotJudge, match="no tool 1-1"):
         read(cache)
-
-
-def test_a_broken_pin_is_named(cache: Cache) -> None:
-    path = cache.write_text("pins", "tools.json", "{")
-    with pytest.raises(LabBroken, match=str(path)):
-        read(cache)
