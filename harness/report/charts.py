@@ -70,12 +70,8 @@ _LEAST_FACTOR = 4.0
 _PLAIN_BELOW, _PLAIN_FROM = 1e5, 1e-3
 
 
-@dataclass(frozen=True)
-class Tick:
-    """``at`` is in pixels."""
-
-    at: float
-    label: str
+Tick = tuple[float, str]
+"""A pixel, and the label there."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +100,7 @@ class Axis:
         )
 
     def ticks(self, most: int = 5) -> tuple[Tick, ...]:
-        return tuple(Tick(self.at(value), number(value)) for value in self.values(most))
+        return tuple((self.at(value), number(value)) for value in self.values(most))
 
 
 def fitting(values: Iterable[float], start: float, end: float) -> Axis:
@@ -154,17 +150,17 @@ def number(value: float) -> str:
 
 def _grid(y: Axis, left: float, right: float) -> Iterator[str]:
     """A line for each tick of an upright axis, with its label on the left."""
-    for tick in y.ticks(4):
-        yield _path("grid", "M", left, tick.at, "H", right)
-        yield _text("soft end", left - 4, tick.at + 4, tick.label)
+    for at, label in y.ticks(4):
+        yield _path("grid", "M", left, at, "H", right)
+        yield _text("soft end", left - 4, at + 4, label)
 
 
 def _ground(x: Axis, base: float, ticks: Iterable[Tick]) -> Iterator[str]:
     """The axis at the bottom with its ticks."""
     yield _path("axis", "M", x.start, base, "H", x.end)
-    for tick in ticks:
-        yield _path("axis", "M", tick.at, base, "v", 4.0)
-        yield _text("soft mid", tick.at, base + 16, tick.label)
+    for at, label in ticks:
+        yield _path("axis", "M", at, base, "v", 4.0)
+        yield _text("soft mid", at, base + 16, label)
 
 
 def _line(points: Iterable[Point], x: Axis, y: Axis) -> str:
@@ -269,8 +265,8 @@ def latency(title: str, arms: Mapping[str, Distribution], labels: Mapping[str, s
     values = [ensemble.median for percentiles in arms.values() for ensemble in percentiles.values()]
     x = logarithmic(values, _EDGE, WIDTH - _EDGE)
     base = _LATENCY_TOP + _LATENCY_ROW * len(arms)
-    ticks = [Tick(x.at(value), time_words(value)) for value in x.values()]
-    body = [_path("grid", "M", tick.at, 4.0, "V", base) for tick in ticks] + [*_ground(x, base, ticks)]
+    ticks = [(x.at(value), time_words(value)) for value in x.values()]
+    body = [_path("grid", "M", at, 4.0, "V", base) for at, _ in ticks] + [*_ground(x, base, ticks)]
     for index, (arm, percentiles) in enumerate(arms.items()):
         ends = {name: x.at(ensemble.median) for name, ensemble in percentiles.items()}
         body += _latency_row(arm, labels[arm], ends, _LATENCY_TOP + _LATENCY_ROW * index + 22)
@@ -393,9 +389,7 @@ class Tile:
     label: str = ""
 
 
-def tiles(
-    kind: str, title: str, size: tuple[float, float], of: Iterable[Tile], labels: Iterable[tuple[float, str]] = ()
-) -> Markup:
+def tiles(kind: str, title: str, size: tuple[float, float], of: Iterable[Tile], labels: Iterable[Tick] = ()) -> Markup:
     """A picture in its own size, with ``labels`` at the left edge: the pixel of a row and its text."""
     body = [_text("", 0, y, label) for y, label in labels]
     for tile in of:
@@ -416,7 +410,7 @@ def multiples(
     values = [value for line in lines.values() for value in line if value is not None]
     x = Axis(0.0, max(1.0, len(labels) - 1.0), _LEFT, _RIGHT - _EDGE)
     y = fitting([1.0, *values], _BASE, _CEILING)
-    ends = [Tick(x.at(place), labels[int(place)][:7]) for place in sorted({0.0, len(labels) - 1.0})]
+    ends = [(x.at(place), labels[int(place)][:7]) for place in sorted({0.0, len(labels) - 1.0})]
     body = [*_grid(y, _LEFT, _RIGHT), *_ground(x, _BASE, ends)]
     body += [_path("limit", "M", x.at(place), _CEILING, "V", _BASE, title=text) for place, text in marks.items()]
     for style, (name, line) in enumerate(lines.items()):
