@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from harness.profile.attribute import read_window
-from harness.profile.model import BLIND, Cost, Group, differential, one_sided, source_costs
+from harness.profile.model import BLIND, Cost, Group, differential, source_costs
 from harness.profile.report import LINES, differential_lines, function_lines, profile_lines
 from lab.base.errors import LabBroken, Misuse
 from tests.unit.profile_samples import AFTER, BEFORE, function, profile
@@ -85,17 +85,6 @@ def test_the_deltas_add_up_to_the_difference_and_what_belongs_to_no_function_is_
     assert rows[0].split() == ["0", "1", "+1", "unexplained"]
 
 
-def test_the_largest_change_comes_first_and_new_and_removed_are_marked() -> None:
-    changes = differential(profile(BEFORE), profile(AFTER)).changes
-    assert [(one.function.name, int(one.delta), one.note) for one in changes][:4] == [
-        ("schedule", 60, "only after"),
-        ("defer", 25, "only after"),
-        ("worker", 5, "only after"),
-        ("plug", -2, "only before"),
-    ]
-    assert ("run_queue", 0) in [(one.function.name, int(one.delta)) for one in changes]
-
-
 def test_parts_and_clones_of_the_compiler_are_one_function() -> None:
     old = profile("kernel;top 100 100\nkernel;top;get_tag 100 3000\n")
     new = profile(
@@ -109,29 +98,6 @@ def test_parts_and_clones_of_the_compiler_are_one_function() -> None:
         "top": 0,
         "get_tag": 0,
     }
-
-
-def test_a_callee_that_its_caller_took_in_is_one_shift_and_a_new_one_is_none() -> None:
-    old = profile("kernel;top 100 1000\nkernel;top;insert 100 5000\nkernel;top;insert;sort 100 2000\n")
-    new = profile("kernel;top 100 1000\nkernel;top;insert 100 6900\n")
-    first = differential(old, new).changes[0]
-    assert (first.function.name, int(first.delta), [one.name for one in first.inlined]) == ("insert", -1, ["sort"])
-    back = differential(new, old).changes[0]
-    assert (int(back.delta), [one.name for one in back.inlined]) == (1, ["sort"])
-    old = profile("kernel;top 100 1000\nkernel;top;insert 100 5000\n")
-    new = profile("kernel;top 100 1000\nkernel;top;insert 100 4900\nkernel;top;insert;sort 100 2000\n")
-    changes = differential(old, new).changes
-    found = [(one.function.name, int(one.delta), len(one.inlined)) for one in changes]
-    assert found[:2] == [("sort", 20, 0), ("insert", -1, 0)]
-
-
-def test_the_paths_of_one_side_are_named_from_where_they_part() -> None:
-    found = one_sided(profile(BEFORE), profile(AFTER))
-    assert [(path[-2], path[-1], frame.inner, int(frame.delta)) for path, frame in found] == [
-        ("kernel", "worker", "worker", 95),
-        ("submit", "plug", "run_queue", -32),
-        ("submit", "defer", "defer", 25),
-    ]
 
 
 def _column(lines: list[str], after: str, until: str) -> list[int]:

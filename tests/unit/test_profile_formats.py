@@ -6,14 +6,13 @@ import re
 import shutil
 import subprocess
 from fractions import Fraction
-from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-from harness.profile.formats import callgrind, differential_stacks, folded_stacks, speedscope, write_profiles
+from harness.profile.formats import callgrind, differential_stacks, folded_stacks, speedscope
 from harness.profile.model import BLIND, frames_of, joined
 from harness.profile.report import differential_page, profile_page
 from tests.unit.profile_samples import AFTER, BEFORE, profile
@@ -30,18 +29,6 @@ def test_speedscope_gets_what_its_schema_asks_for() -> None:
     assert len(sampled["weights"]) == len(sampled["samples"])
     assert max(number for stack in sampled["samples"] for number in stack) < len(frames)
     assert BLIND in document["name"]
-
-
-def test_folded_stacks_hold_every_instruction_and_two_profiles_are_per_thousand_ios() -> None:
-    note, *lines = folded_stacks(profile(BEFORE)).splitlines()
-    assert note == f"{BLIND} 0"
-    assert "kernel;entry;submit;queue_rq [null_blk] 900" in lines
-    assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == profile(BEFORE).total
-    note, *lines = differential_stacks(profile(BEFORE, ios=100), profile(AFTER, ios=200)).splitlines()
-    assert note == f"{BLIND} 0 0"
-    assert "kernel;worker;schedule 0 30000" in lines
-    assert "kernel;entry;submit;plug 2000 0" in lines
-    assert "user;get_io_u [fio] 50000 25000" in lines
 
 
 def test_the_page_lists_200_of_more_functions() -> None:
@@ -113,30 +100,10 @@ def test_a_page_has_no_script_and_needs_no_network(page: str) -> None:
     assert BLIND in page
 
 
-def test_the_page_shows_what_only_one_side_has_and_no_markup_of_functions() -> None:
-    page = differential_page(profile(BEFORE), profile(AFTER))
-    outlined = re.findall(r'<rect class="only"[^>]*><title>(\w+): (.*?) instructions per I/O</title>', unescape(page))
-    assert ("plug", "32 -> 0 (-32)") in outlined
-    assert ("schedule", "0 -> 60 (+60)") in outlined
-    assert "submit" not in dict(outlined)
-    assert "prefers-color-scheme: dark" in page
-    assert "<b>" not in profile_page(profile("kernel;<b>name 1 10\n"))
-
-
 def test_a_page_without_instructions_has_no_frames() -> None:
     nothing = profile("kernel;idle 1 0", lost=100)
     page = differential_page(nothing, nothing)
     assert "<rect" not in page and page.count('height="17"') == 2
-
-
-def test_two_profiles_write_the_same_bytes(tmp_path: Path) -> None:
-    for folder in ("one", "two"):
-        write_profiles(tmp_path / folder, [profile(BEFORE)])
-        write_profiles(tmp_path / folder, [profile(BEFORE), profile(AFTER)])
-    names = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert len(names) == 14
-    assert [name for name in names if BLIND not in (tmp_path / "one" / name).read_text()] == []
-    assert all((tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in names)
 
 
 def test_a_renamed_function_is_a_frame_of_both_sides() -> None:

@@ -90,23 +90,6 @@ def ktap_of(model: Scenario, verdict: Verdict) -> Test:
     return test
 
 
-def test_ktap_has_a_directive_for_all_that_is_neither_ok_nor_not_ok() -> None:
-    groups = ktap_of(MODEL, everything()).subtests
-    assert [group.name for group in groups] == ["claims", "controls", "boots"]
-    assert [(test.good, test.directive) for test in groups[0].subtests] == [
-        (True, ""),
-        (False, ""),
-        (True, "XFAIL"),
-        (False, ""),
-        (True, "SKIP"),
-        (False, "TIMEOUT"),
-        (False, "ERROR"),
-        (False, "ERROR"),
-        (True, "SKIP"),
-        (True, "SKIP"),
-    ]
-
-
 @given(st.lists(st.sampled_from(list(Status)), min_size=3, max_size=3), st.floats(1, 200), st.booleans())
 def test_ktap_fails_as_a_whole_exactly_when_a_part_does(statuses: list[Status], figure: float, known: bool) -> None:
     model = scenario([replace(claim(), known=(KNOWN,) if known else ())], [control(mutant="m")])
@@ -135,25 +118,6 @@ def test_no_text_breaks_a_format(text: str) -> None:
     read_ktap(ktap(case).split("\n")[:-1])
     Xml.fromstring(junit_xml(case).encode())  # noqa: S314 - of our own making
     kcidb_io.schema.V5_3.validate(json.loads(kcidb_json(case)))
-
-
-def test_junit_counts_what_it_lists() -> None:
-    root = Xml.fromstring(junit_xml(CASES["everything"]()).encode())  # noqa: S314 - of our own making
-    suite = root[0]
-    cases = suite.findall("testcase")
-    for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        assert int(suite.get(count, "")) == int(root.get(count, "")) == sum(c.find(tag) is not None for c in cases) > 0
-    assert int(suite.get("tests", "")) == len(cases)
-    assert all(len([tag for tag in ("failure", "error", "skipped") if c.find(tag) is not None]) <= 1 for c in cases)
-    times = {c.get("name"): c.get("time") for c in cases}
-    assert (times["arm none, seed 1"], times["arm none, seed 2"], times["the share is kept"]) == (
-        "7.250",
-        "1.500",
-        "0.000",
-    )
-    assert suite.get("time") == root.get("time") == "8.750"
-    known = next(c for c in cases if c.get("name") == "it is known to be fast").find("skipped")
-    assert known is not None and known.get("message", "").startswith("expected failure: known to fail on kernels")
 
 
 def kcidb_of(case: str) -> dict[str, Any]:
@@ -194,16 +158,6 @@ def test_kcidb_has_the_measured_figures_with_their_units() -> None:
     latency = tests["blklab.sample.measured.none.solo.fast.lat_mean"]
     assert latency["number"] == {"value": 0.004, "unit": "s", "prefix": "metric"}
     assert tests["blklab.sample.measured.none.solo.fast.bw"]["number"]["unit"] == "B/s"
-
-
-def test_kcidb_keeps_the_status_of_known_failures_and_of_optional_claims() -> None:
-    document = kcidb_of("everything")
-    tests = {test["id"]: test for test in document["tests"]}
-    found = [(tests[one["test_id"]]["status"], one["present"]) for one in document["incidents"]]
-    assert found == [("FAIL", True), ("PASS", False)]
-    assert {issue["report_url"] for issue in document["issues"]} == {"https://lore.kernel.org/linux-block/x"}
-    (wish,) = [test for test in kcidb_of("everything")["tests"] if test["comment"].startswith("a wish")]
-    assert (wish["status"], wish["misc"]["counts"], wish["misc"]["word"]) == ("DONE", False, "FAIL")
 
 
 def test_the_table_gives_every_figure_of_both_kernels_back_exactly() -> None:
