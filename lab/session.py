@@ -153,7 +153,7 @@ _tell_once: Callable[[Tell, str], None] = functools.cache(lambda tell, text: tel
 def open_lab(cache: Cache, tell: Tell = silent, *, cold: bool = False) -> Lab:
     """The lab of this host. Raises LabBroken when QEMU is missing or too old, or the payload cannot be fetched."""
     announce(cache, tell)
-    compiler = beside(lambda: programs.fetch_compiler(cache, tell))
+    compiler = beside(lambda: programs.compiler_identity(cache, tell))
     of_guest = beside(lambda: payload.fetch(cache, tell))
     qemu = find_qemu(tell)
     compiler()

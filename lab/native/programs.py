@@ -45,9 +45,10 @@ COMPILER = Toolset(
 )
 
 
-def compiler_identity(cache: Cache) -> str:
-    """What identifies the compiler: the digest of its packages, or the output of gcc --version. Raises LabBroken."""
-    return fetch(cache, COMPILER, silent).pin.digest if wanted() else compiler_version(f"{OVERRIDE} is {HOST}")
+def compiler_identity(cache: Cache, tell: Tell = silent) -> str:
+    """What identifies the compiler, which is downloaded if necessary: the digest of its packages, or the output of
+    gcc --version. Raises LabBroken."""
+    return fetch(cache, COMPILER, tell).pin.digest if wanted() else compiler_version(f"{OVERRIDE} is {HOST}")
 
 
 def compile_c(
@@ -65,12 +66,6 @@ def compile_c(
         kind = "-shared" if shared else "-static"
         words = (COMPILER_OF_HOST, *mapped, kind, *stripped, "-Wl,--build-id=none", "-o", str(output), *sources)
         run(words, cwd=folder, timeout=SECONDS, hint=REMEDY)
-
-
-def fetch_compiler(cache: Cache, tell: Tell) -> None:
-    """Download the compiler if it is not in the cache and will be used. Raises LabBroken."""
-    if wanted():
-        fetch(cache, COMPILER, tell)
 
 
 def _link(

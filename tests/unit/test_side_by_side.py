@@ -47,7 +47,7 @@ def test_programs_and_kernels_are_fetched_at_the_same_time(tmp_path: Path, monke
     monkeypatch.setattr(boots, "tell", told.append)
     monkeypatch.setattr(session, "find_qemu", lambda *_: fetching("qemu"))
     monkeypatch.setattr(session, "steady", lambda _: Path("steady.so"))
-    monkeypatch.setattr("lab.native.programs.fetch_compiler", lambda *_: fetching(None))
+    monkeypatch.setattr("lab.native.programs.compiler_identity", lambda *_: fetching(None))
     monkeypatch.setattr("lab.guest.payload.fetch", lambda *_: fetching("payload"))
     monkeypatch.setattr(boots, "resolve", lambda spec, *_, **__: fetching(SimpleNamespace(spec=spec)))
     bench, (kernel,) = boots.bench_and_kernels(str(tmp_path / "results"), 1, ["debian:6.1"])
