@@ -50,18 +50,13 @@ def image_release(image: bytes) -> str | None:
 def extract_vmlinux(image: bytes) -> bytes | None:
     """The uncompressed ELF if it can be booted through a PVH note, else None. Raises ``DAMAGE``."""
     elf = uncompressed(image)
-    return elf if elf and has_pvh_note(elf) else None
+    return elf if elf and is_elf(elf) and has_note(elf, "Xen", _XEN_ELFNOTE_PHYS32_ENTRY) else None
 
 
 def uncompressed(image: bytes) -> bytes | None:
     """What a bzImage holds, None for another image or a compression that is not known. Raises ``DAMAGE``."""
     payload = _payload(image)
     return _decompress(payload) if payload else None
-
-
-def has_pvh_note(elf: bytes) -> bool:
-    """Whether a 64-bit ELF carries the Xen note that names a PVH entry point."""
-    return is_elf(elf) and has_note(elf, "Xen", _XEN_ELFNOTE_PHYS32_ENTRY)
 
 
 def _payload(image: bytes) -> bytes | None:

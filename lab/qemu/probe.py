@@ -95,11 +95,6 @@ def parse_version(text: str) -> tuple[tuple[int, int, int], str]:
     return (int(match[1]), int(match[2]), int(match[3])), match[4] or ""
 
 
-def parse_devices(text: str) -> frozenset[str]:
-    """Names in the output of ``-device help``."""
-    return frozenset(_DEVICE.findall(text))
-
-
 def _locate(named: str) -> Path:
     if path := shutil.which(named):
         return real(Path(path))
@@ -122,7 +117,7 @@ def _probe(path: Path, program: Path, libraries: str, mtime_ns: int, size: int) 
             f"{path} is QEMU {text}, blklab needs {oldest} or later",
             remedy=f"name a later one in {OVERRIDE}, or {_INSTALLATION}",
         )
-    devices, firmware = parse_devices(next(answers)), _guest_code(next(answers))
+    devices, firmware = frozenset(_DEVICE.findall(next(answers))), _guest_code(next(answers))
     return Qemu(
         path=path,
         version=version,

@@ -52,7 +52,8 @@ _tried_in_vain: set[tuple[Path, str]] = set()
 
 def key_of(fingerprint: Mapping[str, str]) -> str:
     """The name in the cache of the snapshot that a boot with this fingerprint can go on from."""
-    return digest_bytes(canonical([[fingerprint[name] for name in _INPUTS], key_words()]))
+    # The words that this module adds to the command line decide too how the guest is saved and goes on.
+    return digest_bytes(canonical([[fingerprint[name] for name in _INPUTS], (*_SAVED, *_RESTORED)]))
 
 
 def prepared_guest(
@@ -89,11 +90,6 @@ def refuse(cache: Cache, saved: Path) -> None:
     """Remove a snapshot from which QEMU did not start; this process takes no other one for the same machine."""
     _tried_in_vain.add((cache.root, saved.name))
     cache.discard(KIND, saved.name)
-
-
-def key_words() -> tuple[str, ...]:
-    """What this module adds to the command line of a machine."""
-    return (*_SAVED, *_RESTORED)
 
 
 def booted(spec: MachineSpec, devices: Container[str]) -> MachineSpec:

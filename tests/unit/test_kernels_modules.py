@@ -14,7 +14,6 @@ from lab.base.contents import note
 from lab.base.errors import LabBroken
 from lab.kernels.binaries import (
     extract_vmlinux,
-    has_pvh_note,
     image_release,
     is_bzimage,
     module_closure,
@@ -149,8 +148,8 @@ def test_what_is_no_image_or_has_no_pvh_note_has_no_vmlinux() -> None:
 
 def test_the_note_is_found_behind_others() -> None:
     odd = struct.pack("<III", 3, 5, 1) + b"ab\0\0" + b"12345\0\0\0"
-    assert has_pvh_note(elf(odd + PVH))
-    assert not has_pvh_note(elf(odd + OTHER_NOTE))
+    assert extract_vmlinux(bzimage(elf(odd + PVH))) == elf(odd + PVH)
+    assert extract_vmlinux(bzimage(elf(odd + OTHER_NOTE))) is None
 
 
 def test_the_image_tells_its_release() -> None:

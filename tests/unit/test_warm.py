@@ -54,7 +54,7 @@ def test_what_determines_the_state_of_a_guest_and_how_it_is_saved_names_its_snap
     assert same == {"job", "work", "cmdline", "scenario", "seed"}
     assert len(set(others.values())) == len(BOOT) - len(same) + 1
     before = snapshot.key_of(BOOT)
-    monkeypatch.setattr(snapshot, "key_words", lambda: ("another",))
+    monkeypatch.setattr(snapshot, "_SAVED", ("another",))
     assert snapshot.key_of(BOOT) != before
 
 
