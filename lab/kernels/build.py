@@ -123,22 +123,21 @@ def fixups_for(release: Release, compiler: int, table: Iterable[Fixup] = FIXUPS)
     return tuple(row for row in table if row.kernels.has(release) and compiler >= row.compiler)
 
 
-def major_version(compiler: str) -> int:
-    """The major version in what ``gcc --version`` says first, 0 where there is none to be seen."""
-    match = re.search(r"\s([0-9]+)\.[0-9]+", compiler.partition("\n")[0])
-    return int(match[1]) if match else 0
-
-
 @dataclass(frozen=True)
 class Toolchain:
-    """``identity`` is what compiler and linker say of themselves; ``major`` is the compiler's version."""
+    """``identity`` is what compiler and linker say of themselves, on a line each."""
 
     identity: str
-    major: int
 
     @property
     def name(self) -> str:
         return self.identity.partition("\n")[0]
+
+    @property
+    def major(self) -> int:
+        """The compiler's major version, 0 where there is none to be seen."""
+        match = re.search(r"\s([0-9]+)\.[0-9]+", self.name)
+        return int(match[1]) if match else 0
 
 
 @dataclass(frozen=True)
@@ -199,8 +198,7 @@ def toolchain() -> Toolchain:
         raise LabBroken(f"kernels cannot be built here without {purposes}", remedy=f"{_REMEDY}, or as root: {line}")
     compiler = compiler_version("kernels are built with it")
     linker = run(["ld", "--version"], hint="apt-get install binutils").stdout.decode(errors="replace")
-    first = "\n".join(said.partition("\n")[0] for said in (compiler, linker))
-    return Toolchain(first, major_version(compiler))
+    return Toolchain("\n".join(said.partition("\n")[0] for said in (compiler, linker)))
 
 
 def recipe(
