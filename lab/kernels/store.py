@@ -103,7 +103,7 @@ def describe(entry: Path, release: str) -> None:
     (entry / "kernel.json").write_text(json.dumps({"release": release, "digest": digest}) + "\n")
 
 
-def load(entry: Path, spec: str, origin: str, mutant: str = "") -> Kernel:
+def load(entry: Path, spec: str, origin: str) -> Kernel:
     """The kernel in a cache entry. Raises LabBroken for a damaged file."""
     image, vmlinux, config, facts_file = (entry / name for name in ("image", "vmlinux", "config", "kernel.json"))
     try:
@@ -122,7 +122,6 @@ def load(entry: Path, spec: str, origin: str, mutant: str = "") -> Kernel:
         modules=entry / "lib/modules" / release.text,
         config=options,
         digest=digest,
-        mutant=mutant,
     )
 
 

@@ -169,8 +169,8 @@ class _Workshop:
     def _loaded(
         self, entry: Path, tree: str, mutation: Mutation | None, recipe: Recipe, *, fresh: bool = False
     ) -> Kernel:
-        kernel = store.load(entry, self.source.spec, self._origin(tree, mutation), mutant=self.source.mutant)
-        return replace(kernel, build=recipe.digest, fresh=fresh)
+        kernel = store.load(entry, self.source.spec, self._origin(tree, mutation))
+        return replace(kernel, mutant=self.source.mutant, build=recipe.digest, fresh=fresh)
 
     def objects(self) -> Path:
         checkout, _, _, patched, recipe = self._content()
