@@ -120,8 +120,6 @@ UNREADABLE = """
 import os, sys
 from pathlib import Path
 from lab.base.errors import Misuse
-from lab.guest.image import base_image
-from lab.guest.payload import Payload
 from lab.kernels import local
 if os.getuid() == 0:
     os.setgid(65534)
