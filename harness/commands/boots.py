@@ -19,7 +19,7 @@ from harness.report.terminal import console_of
 from harness.report.terminal.progress import progress
 from harness.report.terminal.scenario import Estimate, print_estimates
 from harness.run.bench import Bench, turns_of_host
-from harness.run.events import Event, MatrixEvent
+from harness.run.events import MatrixListener
 from harness.run.plan import expand as cells
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
@@ -49,7 +49,7 @@ def lab_of_host(*, cold: bool = False) -> Lab:
     return open_lab(Cache.default(), tell, cold=cold)
 
 
-def watched() -> AbstractContextManager[Callable[[Event | MatrixEvent], None]]:
+def watched() -> AbstractContextManager[MatrixListener]:
     """A listener that shows progress on standard error."""
     return progress(console_of(stderr=True))
 

@@ -37,7 +37,7 @@ from harness.record.judging import Altered, Run, judge_run
 from harness.record.store import KernelFacts, RunFolder, Store, load_run
 from harness.report.claims import claim_text, headline
 from harness.run.bench import Bench, Stopped
-from harness.run.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell
+from harness.run.events import CellDecided, Event, MatrixListener, MatrixStarted
 from harness.run.plan import Request, run_command
 from harness.scenario.load import ref_of
 from harness.scenario.model import Scenario, Status
@@ -247,7 +247,7 @@ class _Matrix:
 
     def _measure(self, number: int, cell: GridCell, scenario: Scenario, kernel: Kernel) -> GridCell:
         def listen(event: Event) -> None:
-            self.listener(OfCell(number, event))
+            self.listener(replace(event, cell=number))
 
         started = time.monotonic()
         command = run_command(ref_of(scenario), kernel.spec, self.plan.seeds)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Progress events of runs and matrices."""
+"""Progress events of runs and matrices. ``cell`` is the index of a run in MatrixStarted.cells, 0 of a run alone."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ class RunStarted:
     boots: int
     at_once: int
     seconds: Mapping[str, float] = field(default_factory=dict)
+    cell: int = 0
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class CellStarted:
     number: int
     arm: str
     seed: int
+    cell: int = 0
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class CellPhase:
 
     number: int
     phase: str
+    cell: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class CellFinished:
     status: Status
     seconds: float
     reason: str = ""
+    cell: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,14 +57,6 @@ class MatrixStarted:
 
     cells: tuple[tuple[str, str, tuple[int, Mapping[str, float]]], ...]
     at_once: int
-
-
-@dataclass(frozen=True)
-class OfCell:
-    """An event of the run of cell ``cell``, an index into MatrixStarted.cells."""
-
-    cell: int
-    event: "Event"
 
 
 @dataclass(frozen=True)
@@ -74,10 +70,8 @@ class CellDecided:
     before: bool = False
 
 
-MatrixEvent = MatrixStarted | OfCell | CellDecided
-
-
 Event = RunStarted | CellStarted | CellPhase | CellFinished
+MatrixEvent = Event | MatrixStarted | CellDecided
 
 
 Listener = Callable[[Event], None]

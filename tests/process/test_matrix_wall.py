@@ -11,7 +11,7 @@ from harness.grid.measure import MatrixPlan, merge, parts, run_matrix
 from harness.record.grid import GridFolder
 from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host
-from harness.run.events import CellFinished, CellStarted, MatrixEvent, OfCell
+from harness.run.events import CellFinished, CellStarted, MatrixEvent
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Scenario, Status
 from harness.scenario.timing import Clock
@@ -32,15 +32,14 @@ class Watch:
         self.wall, self.running, self.beside_wall, self.most = wall, set[tuple[int, int]](), 0, 0
 
     def __call__(self, event: MatrixEvent) -> None:
-        if isinstance(event, OfCell):
-            match event.event:
-                case CellStarted(number=number):
-                    self.running.add((event.cell, number))
-                    self.most = max(self.most, len(self.running))
-                    if len(self.running) > 1 and any(cell in self.wall for cell, _ in self.running):
-                        self.beside_wall += 1
-                case CellFinished(number=number):
-                    self.running.discard((event.cell, number))
+        match event:
+            case CellStarted(number=number):
+                self.running.add((event.cell, number))
+                self.most = max(self.most, len(self.running))
+                if len(self.running) > 1 and any(cell in self.wall for cell, _ in self.running):
+                    self.beside_wall += 1
+            case CellFinished(number=number):
+                self.running.discard((event.cell, number))
 
 
 def derived(lab: FakeLab, file: str, **changes: Any) -> Scenario:

@@ -19,7 +19,7 @@ from harness.record.judging import Run, judge_run
 from harness.record.store import KernelFacts
 from harness.report.terminal.grid import print_matrix
 from harness.report.terminal.progress import Tally, progress
-from harness.run.events import CellDecided, CellFinished, CellPhase, CellStarted, MatrixStarted, OfCell, RunStarted
+from harness.run.events import CellDecided, CellFinished, CellPhase, CellStarted, MatrixStarted, RunStarted
 from harness.scenario.model import Status
 from harness.scenario.timing import Clock
 from lab.base.errors import Misuse
@@ -166,18 +166,18 @@ def test_the_rest_is_estimated_scenario_by_scenario() -> None:
     clock = Hand()
     tally = Tally(clock)
     tally.take(MatrixStarted((("fast", "5.10", (2, {})), ("slow", "5.10", (2, {})), ("fast", "6.1", (4, {}))), 2))
-    tally.take(OfCell(0, RunStarted("fast", "5.10", 2, 2)))
-    tally.take(OfCell(0, CellStarted(1, "a", 1)))
+    tally.take(RunStarted("fast", "5.10", 2, 2, cell=0))
+    tally.take(CellStarted(1, "a", 1, cell=0))
     assert tally.remaining() is None
     clock.seconds = 10.0
-    tally.take(OfCell(0, CellFinished(1, "a", 1, Status.PASS, 10.0)))
+    tally.take(CellFinished(1, "a", 1, Status.PASS, 10.0, cell=0))
     assert tally.remaining() == 10.0 * (1 + 2 + 4) / 2
-    tally.take(OfCell(1, CellStarted(1, "a", 1)))
-    tally.take(OfCell(1, CellFinished(1, "a", 1, Status.PASS, 50.0)))
+    tally.take(CellStarted(1, "a", 1, cell=1))
+    tally.take(CellFinished(1, "a", 1, Status.PASS, 50.0, cell=1))
     assert tally.remaining() == (10.0 + 50.0 + 4 * 10.0) / 2
     tally.take(CellDecided(2, Status.PASS, 0.0, before=True))
     assert tally.remaining() == (10.0 + 50.0) / 2
-    tally.take(OfCell(1, CellStarted(2, "b", 1)))
+    tally.take(CellStarted(2, "b", 1, cell=1))
     clock.seconds = 30.0
     assert tally.remaining() == (10.0 + 30.0) / 2
     for number in (0, 1):
@@ -190,11 +190,11 @@ def test_a_log_gets_a_line_a_cell_and_one_for_each_boot_that_went_wrong() -> Non
     out = io.StringIO()
     with progress(Console(file=out, width=40)) as listen:
         listen(MatrixStarted((("s", "5.10", (2, {})), ("s", "6.1", (2, {}))), 2))
-        listen(OfCell(0, RunStarted("s", "5.10", 2, 2)))
-        listen(OfCell(0, CellStarted(1, "a", 1)))
-        listen(OfCell(0, CellPhase(1, "load solo")))
-        listen(OfCell(0, CellFinished(1, "a", 1, Status.PASS, 10.0)))
-        listen(OfCell(0, CellFinished(2, "b", 1, Status.FAIL, 10.0, "it hung")))
+        listen(RunStarted("s", "5.10", 2, 2, cell=0))
+        listen(CellStarted(1, "a", 1, cell=0))
+        listen(CellPhase(1, "load solo", cell=0))
+        listen(CellFinished(1, "a", 1, Status.PASS, 10.0, cell=0))
+        listen(CellFinished(2, "b", 1, Status.FAIL, 10.0, "it hung", cell=0))
         listen(CellDecided(0, Status.FAIL, 20.0, "it hung"))
         listen(CellDecided(1, Status.PASS, 0.0, before=True))
     lines = out.getvalue().splitlines()
@@ -214,8 +214,8 @@ def test_a_terminal_shows_the_boots_that_run() -> None:
     console = Console(file=out, width=100, force_terminal=True, color_system=None)
     with progress(console, now=Hand()) as listen:
         listen(MatrixStarted((("s", "5.10", (2, {})),), 2))
-        listen(OfCell(0, CellStarted(1, "limited", 3)))
-        listen(OfCell(0, CellPhase(1, "load solo")))
+        listen(CellStarted(1, "limited", 3, cell=0))
+        listen(CellPhase(1, "load solo", cell=0))
         assert "s on 5.10  limited seed 3  load solo" in out.getvalue()
         listen(CellDecided(0, Status.PASS, 20.0))
     assert "PASS  s on 5.10, 20 s  (1 of 1 cell)" in out.getvalue()
@@ -225,7 +225,7 @@ def test_on_a_busy_host_other_scenarios_are_scaled_by_what_the_first_boots_took(
     """A boot of 5 s by the model took 50 s: one of 20 s takes 200 s. Left: 50 of fast, 2 x 200 of slow."""
     tally = Tally(Hand())
     tally.take(MatrixStarted((("fast", "6.1", (2, {"a": 5.0})), ("slow", "6.1", (2, {"b": 20.0}))), 1))
-    tally.take(OfCell(0, CellFinished(1, "a", 1, Status.PASS, 50.0)))
+    tally.take(CellFinished(1, "a", 1, Status.PASS, 50.0, cell=0))
     assert tally.remaining() == 450.0
 
 

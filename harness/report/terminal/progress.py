@@ -15,7 +15,7 @@ from rich.text import Text
 
 from harness.report.format import STYLES, duration, plural
 from harness.run import events
-from harness.run.events import Event, MatrixEvent
+from harness.run.events import Event, MatrixEvent, MatrixListener
 from harness.scenario.model import Status
 
 Now = Callable[[], float]
@@ -25,7 +25,7 @@ _NEARLY = 0.9  # of its usual time has passed at most, while a boot runs
 
 
 @contextmanager
-def progress(console: Console, *, now: Now = time.monotonic) -> Iterator[Callable[[Event | MatrixEvent], None]]:
+def progress(console: Console, *, now: Now = time.monotonic) -> Iterator[MatrixListener]:
     """A listener that shows events on ``console`` until the context ends; threads may call it.
 
     On a terminal rich renders the tally at each refresh, so that seconds tick; only what ended has a line above it.
@@ -33,7 +33,7 @@ def progress(console: Console, *, now: Now = time.monotonic) -> Iterator[Callabl
     lock, tally = threading.Lock(), Tally(now)
     live = Live(tally, console=console, refresh_per_second=_REFRESH, transient=True) if console.is_terminal else None
 
-    def show(event: Event | MatrixEvent) -> None:
+    def show(event: MatrixEvent) -> None:
         with lock:
             tally.take(event)
             line = tally.ended(event) or (None if live else tally.begun(event))
@@ -103,14 +103,8 @@ class Tally:
     at_once: int = 1
     decided: int | None = None
 
-    def take(self, event: Event | MatrixEvent) -> None:
+    def take(self, event: MatrixEvent) -> None:
         match event:
-            case events.RunStarted():
-                # Boots of other runs may report here at the same time.
-                running = self.runs[0].running if self.runs else {}
-                name, seconds = f"{event.scenario} on {event.kernel}", event.seconds
-                self.runs = [RunTally(event.scenario, name, event.boots, seconds, running)]
-                self.at_once = event.at_once
             case events.MatrixStarted():
                 self.runs = [RunTally(name, f"{name} on {kernel}", *of) for name, kernel, of in event.cells]
                 self.at_once, self.decided = event.at_once, 0
@@ -119,10 +113,14 @@ class Tally:
                 run.boots = len(run.slower)
                 run.running.clear()
                 self.decided = (self.decided or 0) + 1
-            case events.OfCell():
-                self.runs[event.cell].take(event.event, self.now())
+            case events.RunStarted() if self.decided is None:
+                # Boots of other runs may report here at the same time.
+                running = self.runs[0].running if self.runs else {}
+                name, seconds = f"{event.scenario} on {event.kernel}", event.seconds
+                self.runs = [RunTally(event.scenario, name, event.boots, seconds, running)]
+                self.at_once = event.at_once
             case _:
-                self.runs[0].take(event, self.now())
+                self.runs[event.cell].take(event, self.now())
 
     @property
     def to_make(self) -> int:
@@ -158,30 +156,30 @@ class Tally:
         remaining = self.remaining()
         return text if remaining is None or over else f"{text}, about {duration(remaining)} left"
 
-    def begun(self, event: Event | MatrixEvent) -> Text | None:
+    def begun(self, event: MatrixEvent) -> Text | None:
         """The line of what began, in a matrix also of a boot that went wrong."""
         match event:
-            case events.RunStarted():
+            case events.RunStarted() if self.decided is None:
                 boots = f"{plural(event.boots, 'boot')} of a guest, each an arm (a setting) under a seed"
                 text = f"{self.runs[0].name}: {boots}; up to {event.at_once} at once"
-            case events.CellStarted():
+            case events.CellStarted() if self.decided is None:
                 text = f"  boot {event.number}/{self.runs[0].boots}  {event.arm} seed {event.seed}: started"
             case events.MatrixStarted():
                 text = f"{plural(len(event.cells), 'cell')}, up to {plural(self.to_make, 'boot')}"
                 text += f", {event.at_once} at once"
-            case events.OfCell(event=events.RunStarted() as begun):
-                text = f"  {self.runs[event.cell].name}: {plural(begun.boots, 'boot')}"
-            case events.OfCell(event=events.CellFinished() as ended) if ended.status is not Status.PASS:
-                line = Text(f"  {self.runs[event.cell].name}: ").append(str(ended.status), STYLES[ended.status])
-                return line.append(f"  {ended.arm} seed {ended.seed}: {ended.reason}")
+            case events.RunStarted():
+                text = f"  {self.runs[event.cell].name}: {plural(event.boots, 'boot')}"
+            case events.CellFinished() if event.status is not Status.PASS:
+                line = Text(f"  {self.runs[event.cell].name}: ").append(str(event.status), STYLES[event.status])
+                return line.append(f"  {event.arm} seed {event.seed}: {event.reason}")
             case _:
                 return None
         return Text(text)
 
-    def ended(self, event: Event | MatrixEvent) -> Text | None:
+    def ended(self, event: MatrixEvent) -> Text | None:
         """The line of a boot of a run, or of a cell of a matrix, that ended."""
         match event:
-            case events.CellFinished():
+            case events.CellFinished() if self.decided is None:
                 line, name = Text(f"  boot {event.number}/{self.runs[0].boots}"), f"{event.arm} seed {event.seed}"
                 took = duration(event.seconds)
             case events.CellDecided():
