@@ -32,7 +32,7 @@ from harness.judge.cells import exit_code_of
 from harness.judge.verdict import Verdict
 from harness.record.index import indexed_runs
 from harness.record.judging import Run
-from harness.record.store import KernelFacts, load_run
+from harness.record.store import KernelFacts
 from harness.report.claims import reason
 from harness.report.format import STYLES, plural
 from harness.report.terminal import console_of
@@ -172,10 +172,8 @@ def _scenarios(refs: Sequence[str], failed: dict[str, str] | None) -> dict[str, 
 
 def _failed(results: str | None, kernel: str) -> dict[str, str]:
     """The scenarios whose newest run on the kernel did not pass, by name, as that run's command has them."""
-    root = results_root(results)
-    newest = {run.scenario: run for run in indexed_runs(root) if run.kernel.spec == kernel}
-    failed = {name: run for name, run in newest.items() if run.status in _FAILED}
-    return {name: load_run(root / run.path).facts.ref for name, run in failed.items()}
+    newest = {run.scenario: run for run in indexed_runs(results_root(results)) if run.kernel.spec == kernel}
+    return {name: run.facts.ref for name, run in newest.items() if run.status in _FAILED}
 
 
 def _measure(

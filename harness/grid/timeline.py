@@ -21,7 +21,6 @@ from harness.judge.difference import LARGE, Difference
 from harness.judge.visible import unseen
 from harness.record.index import IndexedRun, cells_of
 from harness.record.judging import Run
-from harness.record.store import load_run
 from harness.report.format import duration, figure, plural, spread
 from harness.scenario.model import Status
 from lab.base.units import Tell
@@ -267,7 +266,7 @@ def history(root: Path, of_scenario: Iterable[IndexedRun], metric: str) -> tuple
     }
     newest_of_release = {run.kernel.release: run for run in alike}.values()
     groups["versions"] = sorted(newest_of_release, key=lambda run: by_release(run.kernel.release))
-    exact = bool(runs) and load_run(root / runs[-1].path).scenario.timing.exact
+    exact = bool(runs) and runs[-1].facts.rule is None
     sides = {run.path: KernelSide(run.kernel, cells_of(root, run)) for run in alike}
     series = [
         FigureSeries(over, line, tuple(group))
