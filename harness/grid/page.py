@@ -7,7 +7,6 @@ The runs are those of a matrix, or the newest below a results root.
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from harness.judge.difference import LARGE, LARGE_BECAUSE, Significance
 from harness.judge.verdict import SHOWN_METRIC, Verdict
 from harness.record.grid import Grid, GridCell
 from harness.record.judging import Altered, Run, judge_run
-from harness.record.store import KernelFacts, RunFolder, Store, load_run
+from harness.record.store import KernelFacts, RunFolder, Store, load_run, readable
 from harness.report.charts import StripRow, strip
 from harness.report.claims import EXPECTED, MUST_BE, claim_text, value
 from harness.report.format import LEGEND, MARKS, change_words, figure, plural, reported, severity, spread, time_words
@@ -57,7 +56,8 @@ class Collection:
 
 def newest(store: Store, tell: Callable[[str], None]) -> Collection:
     """The newest judged run of each scenario on each kernel series, mutants apart. Raises Misuse without any."""
-    runs = {(name, _series(run.facts.kernel)): run for name in scenarios_of(store) for run in runs_of(store, name)}
+    every = ((name, run) for name in scenarios_of(store) for run in readable(store.runs(name)))
+    runs = {(name, _series(run.facts.kernel)): run for name, run in every}
     if not runs:
         raise Misuse(
             f"{store.root} holds no judged run", remedy="run a scenario first, for instance blklab run shared-queue"
@@ -97,7 +97,7 @@ def of_matrix(root: Path, record: Grid) -> Collection:
 
 def of_runs(store: Store, scenario: str) -> Collection:
     """The newest runs of one scenario, by kernel version and date. Raises Misuse without any."""
-    runs = [*runs_of(store, scenario)][-_MOST_RUNS:]
+    runs = [*readable(store.runs(scenario))][-_MOST_RUNS:]
     cells = {}
     for run in sorted(runs, key=lambda run: (by_release(run.facts.kernel.release), run.facts.run_id)):
         label = f"{series_of(run.facts.kernel.release)} {run.facts.started[5:10]}"
@@ -174,13 +174,6 @@ def scenarios_of(store: Store) -> tuple[str, ...]:
     folders = store.root.iterdir() if store.root.is_dir() else ()
     names = sorted(path.name for path in folders if path.is_dir() and "." not in path.name)
     return tuple(name for name in names if store.runs(name))
-
-
-def runs_of(store: Store, scenario: str) -> Iterable[RunFolder]:
-    """Judged runs, oldest first, without damaged ones and those of another schema."""
-    for path in store.runs(scenario):
-        with suppress(Misuse):
-            yield load_run(path)
 
 
 def _judged_cell(folder: RunFolder) -> GridCell:

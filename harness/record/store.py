@@ -255,15 +255,9 @@ class Store:
 
     def runs_like(self, run: RunFolder) -> "tuple[RunFolder, ...]":
         """Other runs of the same scenario digest on the same kernel, judged or not, oldest first."""
-        runs = []
-        for path in self._folders(run.facts.scenario):
-            # Misuse: damaged, or of another version. It is ignored.
-            with suppress(Misuse):
-                other = load_run(path)
-                same = (other.facts.scenario_digest, other.facts.kernel.digest)
-                if other.path != real(run.path) and same == (run.facts.scenario_digest, run.facts.kernel.digest):
-                    runs.append(other)
-        return tuple(runs)
+        wanted = run.facts.scenario_digest, run.facts.kernel.digest
+        others = (other for other in readable(self._folders(run.facts.scenario)) if other.path != real(run.path))
+        return tuple(other for other in others if (other.facts.scenario_digest, other.facts.kernel.digest) == wanted)
 
     def _folders(self, scenario: str) -> list[Path]:
         return sorted(path for path in (self.root / scenario).glob("[0-9]*") if path.is_dir() and not path.is_symlink())
@@ -293,6 +287,13 @@ def load_run(path: Path) -> RunFolder:
     except ValueError as error:
         raise Misuse(f"{path} is damaged: {error}", remedy="run the scenario again") from error
     return RunFolder(folder, facts, scenario)
+
+
+def readable(paths: Iterable[Path]) -> Iterator[RunFolder]:
+    """The runs in these folders, without damaged ones and those of another version."""
+    for path in paths:
+        with suppress(Misuse):
+            yield load_run(path)
 
 
 def with_checksums(facts: RunFacts, resolved: bytes) -> dict[str, Any]:

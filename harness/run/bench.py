@@ -14,7 +14,7 @@ from harness.base.files import copy_atomic, held_one
 from harness.judge.verdict import Verdict, unmade
 from harness.limits.cost import arm_seconds
 from harness.record.judging import Altered, Run, judge_run, result_of
-from harness.record.store import PlannedCell, RunFolder, Store, load_run, save_boot
+from harness.record.store import PlannedCell, RunFolder, Store, load_run, readable, save_boot
 from harness.run.events import CellFinished, CellPhase, CellStarted, Listener, RunStarted, nobody
 from harness.run.plan import Jobs, PlannedRun, Request, plan_run
 from harness.scenario.model import Scenario
@@ -310,14 +310,13 @@ class Bench:
     def earlier(self, plan: PlannedRun) -> Run | None:
         """The newest finished run with the same boots, judged with the scenario's words of today."""
         scenario = plan.request.scenario
-        for path in reversed(self.store.runs(scenario.name)):
+        for folder in readable(reversed(self.store.runs(scenario.name))):
             with suppress(Misuse, Altered):
-                folder = load_run(path)
                 made = ((plan.jobs[cell.arm, cell.seed], record) for cell, record in folder.boots())
                 if plan.facts.repeats(folder.facts) and all(_is_of(record, job) for job, record in made):
-                    folder = replace(folder, scenario=scenario)
-                    if not unmade(verdict := judge_run(folder)):
-                        return Run(folder, verdict, earlier=True)
+                    known = replace(folder, scenario=scenario)
+                    if not unmade(verdict := judge_run(known)):
+                        return Run(known, verdict, earlier=True)
         return None
 
     def _carry_out(self, plan: PlannedRun, base: PlannedRun | None = None, *, adopting: bool = False) -> list[Run]:
