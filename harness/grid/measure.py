@@ -251,7 +251,7 @@ class _Matrix:
 
         started = time.monotonic()
         command = run_command(ref_of(scenario), kernel.spec, self.plan.seeds)
-        bench = self.bench.ranked(number, lambda: nullcontext(listen))
+        bench = replace(self.bench, watch=lambda: nullcontext(listen), rank=number)
         run = bench.measure(Request(scenario, kernel, self.plan.seeds, command=command))
         return judged(cell, run, 0.0 if run.earlier else time.monotonic() - started)
 

@@ -116,13 +116,9 @@ class BootMaker(Protocol):
 
 @dataclass(frozen=True)
 class Turns:
-    """How the boots of a run share the host with those of other runs. The lowest ``rank`` starts first.
-
-    ``boot`` makes one boot, on this host or on another.
-    """
+    """How boots share a host; ``boot`` makes one, on this host or on another."""
 
     lanes: Lanes
-    rank: int = 0
     boot: BootMaker = run_job
 
 
@@ -140,6 +136,7 @@ class Boots:
     waiting: Sequence[PlannedCell]
     listener: Listener
     turns: Turns
+    rank: int
     abort: threading.Event = field(default_factory=threading.Event)
     made: int = 0
 
@@ -171,7 +168,7 @@ class Boots:
     def _boot(self, number: int, cell: PlannedCell) -> None:
         memory = self.scenario.arms[cell.arm].topology.memory
         alone = self.scenario.timing.alone
-        with self.turns.lanes.taken(memory, rank=self.turns.rank, alone=alone, abort=self.abort):
+        with self.turns.lanes.taken(memory, rank=self.rank, alone=alone, abort=self.abort):
             self._boot_now(number, cell)
 
     def _boot_now(self, number: int, cell: PlannedCell) -> None:
@@ -261,7 +258,8 @@ def turns_of_host(at_once: int = 0) -> Turns:
 class Bench:
     """Measures requests on one lab, into one results folder.
 
-    ``turns`` are those of this host. Boots of the virtual clock are made on the ``cluster`` where there is one.
+    ``turns`` are those of this host. Boots of the virtual clock are made on the ``cluster`` where there is one. Where
+    several runs wait for their turns, the boots of the lowest ``rank`` start first.
     All methods raise what planning and boots raise.
     """
 
@@ -270,6 +268,7 @@ class Bench:
     watch: Watch = unwatched
     turns: Turns = field(default_factory=turns_of_host)
     cluster: Turns | None = None
+    rank: int = 0
 
     def run(self, request: Request | PlannedRun) -> Run:
         """A new run, or an interrupted one of the same boots that is completed."""
@@ -296,11 +295,6 @@ class Bench:
     def plan(self, request: Request | PlannedRun) -> PlannedRun:
         """What ``run`` would boot."""
         return request if isinstance(request, PlannedRun) else plan_run(self.lab, request)
-
-    def ranked(self, rank: int, watch: Watch) -> "Bench":
-        """The same bench for one of several runs: boots of the lowest rank start first."""
-        cluster = replace(self.cluster, rank=rank) if self.cluster else None
-        return replace(self, watch=watch, turns=replace(self.turns, rank=rank), cluster=cluster)
 
     def stop(self) -> None:
         """Abort all boots, and start no more."""
@@ -336,7 +330,9 @@ class Bench:
             for each, folder in zip(plans, folders, strict=True):
                 waiting = self._waiting(each, folder, adopting=adopting)
                 made = sum(len(side.waiting) for side in sides)
-                sides.append(Boots(self.lab, scenario, folder, each.jobs, waiting, listener, turns, made=made))
+                sides.append(
+                    Boots(self.lab, scenario, folder, each.jobs, waiting, listener, turns, self.rank, made=made)
+                )
             boots, left = sides[0], sum(len(side.waiting) for side in sides)
             at_once = boots.at_once(boots.waiting)
             listener(RunStarted(scenario.name, plan.request.kernel.release, left, at_once, arm_seconds(scenario)))
