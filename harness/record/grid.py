@@ -8,7 +8,7 @@ Runs are ordinary folders of the same root. The record refers to them and holds 
 matrix reads the run folders, not the record.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -123,9 +123,9 @@ class GridFolder:
         return held(self.path, "matrix")
 
 
-def new_grid(root: Path, planned: Grid, *, now: datetime | None = None) -> GridFolder:
+def new_grid(root: Path, planned: Grid) -> GridFolder:
     """Create the folder of a matrix and fill in its id and start. Raises LabBroken."""
-    started = now or datetime.now(UTC)
+    started = datetime.now(UTC)
     label = f"{len(planned.scenarios)}x{len(planned.kernels)}"
     record = replace(planned, matrix_id=new_run_id(started, label), started=started.isoformat(timespec="milliseconds"))
     path = root / FOLDER / record.matrix_id
@@ -171,8 +171,3 @@ def with_cell(record: Grid, decided: GridCell) -> Grid:
     return replace(
         record, cells=tuple(decided if (cell.scenario, cell.kernel) == key else cell for cell in record.cells)
     )
-
-
-def referred(records: Iterable[Grid]) -> frozenset[str]:
-    """The runs that these matrices refer to, as paths relative to the results root."""
-    return frozenset(cell.run for record in records for cell in record.cells if cell.run)

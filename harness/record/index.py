@@ -19,7 +19,7 @@ from harness.base.checkout import of_results
 from harness.base.files import held, read_json, write_json, writing
 from harness.base.plain import from_plain, to_plain
 from harness.judge.cells import CellResult
-from harness.record.grid import FOLDER, GridFolder, grids, load_grid, referred
+from harness.record.grid import FOLDER, GridFolder, grids, load_grid
 from harness.record.store import LATEST, KernelFacts, PlannedCell, RunFacts, RunFolder, Store, load_run, read_verdict
 from harness.scenario.model import Status
 from lab import kit
@@ -256,8 +256,8 @@ def _remove(root: Path, folder: Path) -> bool:
 
 def _pinned(root: Path, runs: Sequence[IndexedRun], kept: Sequence[GridFolder]) -> Iterator[tuple[str, str]]:
     """Path and reason of each run that is kept."""
-    for path in referred(matrix.grid for matrix in kept):
-        yield path, "a matrix refers to it"
+    for matrix in kept:
+        yield from ((cell.run, "a matrix refers to it") for cell in matrix.grid.cells if cell.run)
     newest = {(run.scenario, run.kernel.digest): run for run in runs}
     for run in newest.values():
         yield run.path, "the newest run of its scenario and kernel"
