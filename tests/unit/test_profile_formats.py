@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 from fractions import Fraction
-from html.parser import HTMLParser
 from pathlib import Path
 
 import jsonschema
@@ -15,6 +14,7 @@ import pytest
 from harness.profile.formats import callgrind, differential_stacks, folded_stacks, speedscope
 from harness.profile.model import BLIND, frames_of, joined
 from harness.profile.report import differential_page, profile_page
+from tests.unit.page_samples import Page
 from tests.unit.profile_samples import AFTER, BEFORE, profile
 
 # The file of speedscope's package 1.25.0 (MIT).
@@ -78,24 +78,12 @@ def test_callgrind_annotate_reads_the_costs(tmp_path: Path) -> None:
     assert inclusive["kernel/vmlinux:plug [vmlinux]"] == 3200
 
 
-class _Page(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.links: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: "list[tuple[str, str | None]]") -> None:
-        self.tags.add(tag)
-        self.links += [value or "" for name, value in attrs if name in ("src", "href", "action")]
-
-
 @pytest.mark.parametrize("page", [profile_page(profile(BEFORE)), differential_page(profile(BEFORE), profile(AFTER))])
 def test_a_page_has_no_script_and_needs_no_network(page: str) -> None:
-    seen = _Page()
-    seen.feed(page)
-    assert "svg" in seen.tags
-    assert not seen.tags & {"script", "link", "img", "iframe"}
-    assert seen.links == []
+    seen = Page(page)
+    assert seen.elements["svg"]
+    assert not seen.elements.keys() & {"script", "link", "img", "iframe"}
+    assert seen.targets == []
     assert "://" not in page
     assert BLIND in page
 

@@ -219,12 +219,6 @@ def test_a_line_of_one_side_is_new_or_gone() -> None:
     assert any(line.endswith("heap of reader, submit_one (new)") for line in new)
 
 
-def test_a_difference_names_the_fields_of_a_place() -> None:
-    after = looked_up(group(HEAP), "inode.i_count")
-    lines = differential_lines(window(), after)
-    assert any(line.endswith("heap of reader, submit_one: inode.i_count") for line in lines)
-
-
 def line_of(wanted: Wanted, field: str) -> dict[int, SourceLine]:
     return dict.fromkeys(wanted.offsets, SourceLine("block.c", 7, wanted.function, "count++;", field))
 
