@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab of this host, and a kernel on it."""
+"""The lab of this host, a kernel on it, and a cluster of workers."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from lab.base.errors import BlklabError
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.session import Lab, open_lab
+from tests.process.dask_cluster import Cluster
 
 KERNEL = "debian:6.1"
 
@@ -36,3 +39,11 @@ def machine(lab: Lab) -> tuple[Lab, Kernel]:
         return lab, resolve(KERNEL, lab.cache)
     except BlklabError as error:
         pytest.skip(f"{KERNEL} cannot be had here: {error.message}")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    pytest.importorskip("distributed")
+    started = Cluster(tmp_path, {**os.environ})
+    yield started
+    started.stop()

@@ -16,11 +16,11 @@ from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS
 from lab.kernels import build, mutants, tree
 from lab.kernels.resolve import resolve
+from tests.vm.host import CHECKOUT
 from tests.vm.kernel_history import History, make_history
 from tests.vm.marks import building
 
 pytestmark = building()
-CHECKOUT = Path(__file__).parents[2]
 COUNT, CULPRIT = 66, 41
 BROKEN = (20, 32, 33, 34)
 """The first commit that git asks for is among them."""

@@ -2,8 +2,6 @@
 """Bisections on real kernels: between the tags of two packages, and the mail of one of cost."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,13 +11,13 @@ from lab.base.errors import EXIT_PASS
 from lab.base.units import silent
 from lab.kernels import tree
 from tests.unit.tree_samples import git
+from tests.vm.host import CHECKOUT, blklab
 from tests.vm.kernel_history import make_history
 from tests.vm.kernel_patches import write_mutant
 from tests.vm.marks import building
 from tests.vm.null_reads import write_reads
 
 pytestmark = building()
-CHECKOUT = Path(__file__).parents[2]
 SCENARIO = """\
 scenario: plug-cost
 title: A read behind mq-deadline costs more than 14,500 instructions
@@ -63,13 +61,7 @@ def test_the_commit_between_the_tags_of_two_packaged_series(tmp_path: Path) -> N
     scenario = tmp_path / "plug-cost.yaml"
     scenario.write_text(SCENARIO)
     ends = ["--good", "debian:7.1", "--bad", "debian:7.2", "--tree", str(history.repository)]
-    done = subprocess.run(
-        [sys.executable, "-m", "harness", "bisect", str(scenario), *ends, "--ahead", "0", "--results", str(tmp_path)],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = blklab("bisect", str(scenario), *ends, "--ahead", "0", "--results", str(tmp_path))
     assert done.returncode == EXIT_PASS, done.stdout + done.stderr
     said = " ".join(done.stdout.split())
     assert "7.1 -> 7.2: 7.1 is the last good release, 7.2 the first bad one" in said
@@ -91,9 +83,8 @@ def test_the_mail_names_the_function_that_the_culprit_makes_expensive(tmp_path: 
         broken=(),
     )
     ends = ["--tree", str(history.repository), "--good", history.commits[0], "--bad", "main"]
-    command = [sys.executable, "-m", "harness", "bisect", str(write_reads(tmp_path)), *ends, "--seeds", "1"]
-    command += ["--results", str(tmp_path / "results")]
-    done = subprocess.run(command, check=False, cwd=CHECKOUT, capture_output=True, text=True)
+    results = ("--results", str(tmp_path / "results"))
+    done = blklab("bisect", str(write_reads(tmp_path)), *ends, "--seeds", "1", *results)
     assert done.returncode == EXIT_PASS, done.stdout + done.stderr
     (path,) = tmp_path.glob("results/bisect/*/mail.txt")
     mail = path.read_text()

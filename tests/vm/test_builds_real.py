@@ -14,11 +14,11 @@ from lab.kernels import build, git, mutants, tree
 from lab.kernels.kconfig import fragments as own_fragments
 from lab.kernels.kconfig import lost, read_fragments
 from lab.kernels.resolve import resolve
+from tests.vm.host import CHECKOUT
 from tests.vm.linked_cache import linked_cache
 from tests.vm.marks import building
 
 pytestmark = building()
-CHECKOUT = Path(__file__).parents[2]
 
 
 def test_every_option_survives_and_every_mutant_applies() -> None:

@@ -15,14 +15,12 @@ from harness.intake.capture import capture
 from harness.intake.documents import yaml_text
 from harness.intake.snapshot import SCRIPT, CapturedDevices, Notes, Snapshot, read_devices, read_snapshot
 from harness.intake.volumes import same_disk
-from lab.base.cache import Cache
-from lab.base.errors import BlklabError
 from lab.guest.steps.device import TableStep
-from lab.kernels.resolve import resolve
 from lab.realise.recipe import devices
 from lab.topology.emulated import emulated
 from lab.topology.load import load_topology
 from lab.topology.model import Stack, StackKind, Topology
+from tests.vm.host import kernel_or_skip
 
 KERNEL = "debian:6.1"
 MACHINES = ("3ware-8506", "intel-965p-lvm", "dl980-iodrive", "sun-x4540", "sun-j4400-multipath", "nvme-two-paths")
@@ -76,10 +74,7 @@ def test_a_guest_is_captured_as_the_machine_that_it_imitates(
     name: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     pytest.importorskip("virtme", reason="needs requirements/shell.txt")
-    try:
-        resolve(KERNEL, Cache.default())
-    except BlklabError as error:
-        pytest.skip(f"{KERNEL} cannot be had here: {error.message}")
+    kernel_or_skip(KERNEL)
     topology = emulated(load_topology(name, near=Path()))
     if any(isinstance(step, TableStep) for step in devices(topology)) and not os.access("/usr/sbin/dmsetup", os.X_OK):
         pytest.skip("dm devices need dmsetup of the host")

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,15 +17,13 @@ from harness.run.plan import guest_job
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Scenario
 from lab.base import host
-from lab.base.cache import Cache
-from lab.base.errors import EXIT_FAIL, EXIT_PASS, BlklabError
+from lab.base.errors import EXIT_FAIL, EXIT_PASS
 from lab.base.record import BootRecord, Outcome
-from lab.kernels.model import Kernel
-from lab.kernels.resolve import resolve
 from lab.session import Lab, prepare_job, run_job
+from tests.process.fake_lab import processes_below
+from tests.vm.host import CHECKOUT, blklab, kernel_or_skip
 
 pytestmark = pytest.mark.network
-CHECKOUT = Path(__file__).parents[2]
 PATIENCE = 1200
 """Seconds until the next thing must have happened, on a busy host too."""
 SMALL = """\
@@ -56,13 +54,6 @@ controls:
 """
 
 
-def kernel(spec: str) -> Kernel:
-    try:
-        return resolve(spec, Cache.default())
-    except BlklabError as error:
-        pytest.skip(f"{spec} cannot be had here: {error.message}")
-
-
 @pytest.fixture
 def small(tmp_path: Path) -> Scenario:
     (tmp_path / "small.yaml").write_text(SMALL)
@@ -83,7 +74,7 @@ def busy_host() -> Iterator[None]:
 
 def boots(lab: Lab, scenario: Scenario, seeds: list[int], root: Path) -> list[BootRecord]:
     """One boot for each seed, as many side by side as there are cores; each ended well."""
-    debian, (arm,) = kernel("debian:6.1"), scenario.arms.values()
+    debian, (arm,) = kernel_or_skip("debian:6.1"), scenario.arms.values()
 
     def boot(number: int) -> BootRecord:
         folder = root / str(number)
@@ -95,11 +86,6 @@ def boots(lab: Lab, scenario: Scenario, seeds: list[int], root: Path) -> list[Bo
         records = list(pool.map(boot, range(len(seeds))))
     assert {(record.outcome, record.detail, record.warnings) for record in records} == {(Outcome.BYE, "", ())}
     return records
-
-
-def blklab(*words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "harness", *words]
-    return subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True)
 
 
 def test_a_cell_repeats_to_the_last_digit_while_the_host_is_busy(lab: Lab, small: Scenario, tmp_path: Path) -> None:
@@ -121,7 +107,7 @@ def test_twenty_boots_of_one_cell_under_full_load(lab: Lab, small: Scenario, tmp
 
 
 def test_verify(lab: Lab, small: Scenario, tmp_path: Path) -> None:
-    kernel("debian:6.1")
+    kernel_or_skip("debian:6.1")
     done = blklab("run", str(small.path), "--kernel", "debian:6.1", "--verify", "--results", str(tmp_path / "results"))
     assert done.returncode == EXIT_PASS, done.stdout + done.stderr
     assert len(list(tmp_path.glob("results/small/[0-9]*/boots/*/boot.json"))) == 2
@@ -129,7 +115,7 @@ def test_verify(lab: Lab, small: Scenario, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spec", [pytest.param("debian:6.1", marks=pytest.mark.slow), "debian:6.12"])
 def test_shared_queue_passes(lab: Lab, tmp_path: Path, spec: str) -> None:
-    kernel(spec)
+    kernel_or_skip(spec)
     done = blklab("run", "shared-queue", "--kernel", spec, "--seeds", "1", "--results", str(tmp_path))
     assert done.returncode == EXIT_PASS, done.stdout + done.stderr
 
@@ -137,23 +123,14 @@ def test_shared_queue_passes(lab: Lab, tmp_path: Path, spec: str) -> None:
 @pytest.mark.slow  # tests/vm/test_two_kernels.py measures the same two kernels.
 @pytest.mark.parametrize("spec, code", [("debian:5.10", EXIT_FAIL), ("debian:6.1", EXIT_PASS)])
 def test_a_real_regression_between_two_kernels(lab: Lab, tmp_path: Path, spec: str, code: int) -> None:
-    kernel(spec)
+    kernel_or_skip(spec)
     done = blklab("run", "null-shared-tags", "--kernel", spec, "--seeds", "1", "--results", str(tmp_path))
     assert done.returncode == code, done.stdout + done.stderr
 
 
-def machines(folder: Path) -> set[int]:
-    found = set()
-    for link in Path("/proc").glob("[0-9]*/cwd"):
-        with suppress(OSError):
-            if link.readlink().is_relative_to(folder):
-                found.add(int(link.parent.name))
-    return found
-
-
 @pytest.mark.parametrize("mark", ["console.txt", "results.txt"], ids=["while it boots", "while it measures"])
 def test_a_killed_run_leaves_no_machine_and_is_taken_up(lab: Lab, small: Scenario, tmp_path: Path, mark: str) -> None:
-    kernel("debian:6.1")
+    kernel_or_skip("debian:6.1")
     words = ["run", str(small.path), "--kernel", "debian:6.1", "--results", str(tmp_path / "results")]
     process = subprocess.Popen(
         [sys.executable, "-m", "harness", *words], cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -164,12 +141,12 @@ def test_a_killed_run_leaves_no_machine_and_is_taken_up(lab: Lab, small: Scenari
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        assert len(machines(tmp_path)) == 1
+        assert len(processes_below(tmp_path)) == 1
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     deadline = time.monotonic() + PATIENCE
-    while left := machines(tmp_path):
+    while left := processes_below(tmp_path):
         assert time.monotonic() < deadline, f"still alive: {left}"
     assert not list(tmp_path.glob("results/small/*/boots/*/boot.json"))
     assert blklab(*words).returncode == EXIT_PASS

@@ -11,12 +11,10 @@ from harness.commands.boots import bench_of
 from harness.limits.cost import CPU_COSTS
 from harness.limits.entries import load_scenario
 from harness.report.format import plural
-from lab.base.cache import Cache
-from lab.base.errors import EXIT_PASS, BlklabError
-from lab.kernels.model import Kernel
-from lab.kernels.resolve import resolve
+from lab.base.errors import EXIT_PASS
 from lab.topology.model import Driver
 from tests.unit.test_draft import WITHOUT
+from tests.vm.host import kernel_or_skip
 from tools.costs import LOADS, TOPOLOGIES, measure
 
 KERNEL = "debian:6.1"
@@ -24,15 +22,8 @@ EXAMPLES = Path(__file__).parents[1] / "unit" / "fixtures" / "fio"
 pytestmark = [pytest.mark.slow]
 
 
-def resolved() -> Kernel:
-    try:
-        return resolve(KERNEL, Cache.default())
-    except BlklabError as error:
-        pytest.skip(f"{KERNEL} cannot be had here: {error.message}")
-
-
 def _run(scenario: Path, results: Path) -> int:
-    resolved()
+    kernel_or_skip(KERNEL)
     words = ["--kernel", KERNEL, "--seeds", "1", "--jobs", "1", "--results", str(results), "-v"]
     return main(["run", str(scenario), *words])
 
@@ -55,7 +46,7 @@ def test_a_draft_runs_as_it_is(name: str, tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize("driver", TOPOLOGIES)
 def test_an_io_costs_the_cpu_no_more_than_the_table_says(driver: Driver, tmp_path: Path) -> None:
     bench = bench_of(str(tmp_path))
-    cost, measured = CPU_COSTS[driver], measure(bench, resolved(), driver)
+    cost, measured = CPU_COSTS[driver], measure(bench, kernel_or_skip(KERNEL), driver)
     shares = {}
     for (elevator, load), ns in measured.items():
         _, kib, depth = LOADS[load]

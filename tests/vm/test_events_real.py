@@ -3,16 +3,14 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from harness.record.store import load_run
+from tests.vm.host import blklab
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
-CHECKOUT = Path(__file__).parents[2]
 HEAD = """\
 scenario: done
 title: What is done to devices while a load runs
@@ -73,10 +71,7 @@ def test_the_kernel_does_what_events_ask_for(kernel: str, text: str, waits: dict
     A LUN is deleted 40 ms from the beginning of the window, which has no ramp.
     """
     (tmp_path / "done.yaml").write_text(HEAD + text)
-    words = ("run", str(tmp_path / "done.yaml"), "--kernel", kernel, "--results", str(tmp_path / "results"))
-    done = subprocess.run(
-        [sys.executable, "-m", "harness", *words], cwd=CHECKOUT, check=False, capture_output=True, text=True
-    )
+    done = blklab("run", str(tmp_path / "done.yaml"), "--kernel", kernel, "--results", str(tmp_path / "results"))
     assert done.returncode == 0, done.stdout + done.stderr
     run = load_run(tmp_path / "results" / "done" / "latest").path
     (tried,) = run.glob("boots/*/out/tried")

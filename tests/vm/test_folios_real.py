@@ -2,8 +2,6 @@
 """The folios that writes of 1 MiB get: single pages, or of 1 MiB where kernel and filesystem allow it."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,9 +9,9 @@ import pytest
 from harness.record.store import load_run
 from lab.kernels.model import Kernel
 from lab.session import Lab
+from tests.vm.host import blklab
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
-CHECKOUT = Path(__file__).parents[2]
 SECTORS_OF_A_PAGE, SECTORS_OF_A_MIB = 8, 2048
 FOLIOS = """\
 scenario: folios
@@ -50,10 +48,7 @@ def test_folios_are_as_large_as_a_write_where_the_filesystem_asks_for_it(
     spec: str, large: dict[str, bool], machine: tuple[Lab, Kernel], tmp_path: Path
 ) -> None:
     (tmp_path / "folios.yaml").write_text(FOLIOS)
-    words = ("run", str(tmp_path / "folios.yaml"), "--kernel", spec, "--results", str(tmp_path / "results"))
-    done = subprocess.run(
-        [sys.executable, "-m", "harness", *words], cwd=CHECKOUT, check=False, capture_output=True, text=True
-    )
+    done = blklab("run", str(tmp_path / "folios.yaml"), "--kernel", spec, "--results", str(tmp_path / "results"))
     assert done.returncode == 0, done.stdout + done.stderr
     run = load_run(tmp_path / "results" / "folios" / "latest").path
     for cell in json.loads((run / "verdict.json").read_text())["cells"]:

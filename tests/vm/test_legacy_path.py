@@ -4,12 +4,12 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from lab.base.errors import EXIT_PASS
+from tests.vm.host import blklab
 
 _SPEC = os.environ.get("BLKLAB_TEST_OLD_KERNEL", "")
 """Such as ubuntu:4.18 (with BLKLAB_UBUNTU_MIRROR and BLKLAB_UBUNTU_KEYRING), or tree:PATH@v4.19.78."""
@@ -19,15 +19,12 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not _SPEC, reason="needs BLKLAB_TEST_OLD_KERNEL, a kernel from 4.18 to 4.20"),
 ]
-CHECKOUT = Path(__file__).parents[2]
 ARMS = ("legacy-noop", "legacy-lun-128", "none")
 
 
 def run(scenario: str, results: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    argv = [sys.executable, "-m", "harness", "run", scenario, "--kernel", _SPEC, "--seeds", "1", "--jobs", "1"]
-    return subprocess.run(
-        [*argv, "--results", str(results), *words], cwd=CHECKOUT, capture_output=True, text=True, check=False
-    )
+    once = ("--kernel", _SPEC, "--seeds", "1", "--jobs", "1")
+    return blklab("run", scenario, *once, "--results", str(results), *words)
 
 
 def test_it_boots_without_pvh(tmp_path: Path) -> None:

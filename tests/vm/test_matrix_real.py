@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lab.base.cache import Cache
-from lab.base.errors import EXIT_PASS, BlklabError
-from lab.kernels.resolve import resolve
+from lab.base.errors import EXIT_PASS
 from tests.process.dask_cluster import Cluster
+from tests.vm.host import CHECKOUT, kernel_or_skip
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
-CHECKOUT = Path(__file__).parents[2]
 SCENARIO = "selftest/must-pass"
 KERNELS = ("debian:6.1", "debian:6.12")
 SEEDS = 2
@@ -28,10 +26,7 @@ Digests = dict[tuple[str, str], str]
 @pytest.fixture(scope="module")
 def kernels() -> str:
     for spec in KERNELS:
-        try:
-            resolve(spec, Cache.default())
-        except BlklabError as error:
-            pytest.skip(f"kernel {spec} is not to be had: {error}")
+        kernel_or_skip(spec)
     return " ".join(KERNELS)
 
 
@@ -76,14 +71,6 @@ def test_digests_do_not_depend_on_the_load(alone: Digests, kernels: str, busy: N
     out, err = process.communicate()
     assert process.returncode == EXIT_PASS, out + err
     assert digests(tmp_path) == alone
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    pytest.importorskip("distributed")
-    started = Cluster(tmp_path, {**os.environ})
-    yield started
-    started.stop()
 
 
 def test_a_worker_killed_in_the_middle_changes_no_digest(

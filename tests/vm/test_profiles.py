@@ -2,8 +2,6 @@
 """Profiles of real boots: the guest notices nothing, every instruction has a function, and they repeat."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,16 +13,16 @@ from harness.profile.model import Group, Profile, differential
 from harness.record.store import load_run
 from harness.run.plan import guest_job
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_PASS, BlklabError
+from lab.base.errors import EXIT_PASS
 from lab.base.units import silent
 from lab.kernels.resolve import resolve
 from lab.session import open_lab, prepare_job
 from lab.symbols import twin_symbols
+from tests.vm.host import blklab, kernel_or_skip
 from tests.vm.null_reads import profiled, write_reads
 from tests.vm.slower_kernel import slower
 
 pytestmark = [pytest.mark.network]
-CHECKOUT = Path(__file__).parents[2]
 KERNEL = "debian:6.1"
 
 
@@ -36,13 +34,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     @cache
     def made(kernel: str) -> Path:
-        try:
-            resolve(kernel, Cache.default())
-        except BlklabError as error:
-            pytest.skip(str(error))
-        command = [sys.executable, "-m", "harness", "run", str(scenario), "--kernel", kernel]
-        command += ["--results", str(root)]
-        done = subprocess.run(command, check=False, cwd=CHECKOUT, capture_output=True, text=True)
+        kernel_or_skip(kernel)
+        done = blklab("run", str(scenario), "--kernel", kernel, "--results", str(root))
         assert done.returncode == EXIT_PASS, done.stdout + done.stderr
         return (root / "reads" / "latest").resolve()
 

@@ -7,14 +7,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.process.fake_lab import processes_below
+from tests.vm.host import CHECKOUT
+
 pytestmark = pytest.mark.network
 
-CHECKOUT = Path(__file__).parents[2]
 PATIENCE = 1200.0  # seconds until the next thing must have happened, on a busy host too
 
 
@@ -37,30 +38,20 @@ def test_scenarios_and_selftests_on_two_kernels(tmp_path: Path) -> None:
     assert "null-shared-tags[debian:6.1]" in (tmp_path / "r.xml").read_text()
 
 
-def machines_below(folder: Path) -> set[int]:
-    """Processes whose working directory is below ``folder``."""
-    found = set()
-    for link in Path("/proc").glob("[0-9]*/cwd"):
-        with suppress(OSError):
-            if link.readlink().is_relative_to(folder):
-                found.add(int(link.parent.name))
-    return found
-
-
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
     argv = command(tmp_path / "results", "--kernel=debian:6.1", "scenarios/null-shared-tags.yaml")
     with subprocess.Popen(argv, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         yield process
         process.kill()
-    for left in machines_below(tmp_path):
+    for left in processes_below(tmp_path):
         os.kill(left, signal.SIGKILL)
 
 
 def test_an_interrupt_leaves_no_machine(started: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
     deadline = time.monotonic() + PATIENCE
-    while not machines_below(tmp_path):
+    while not processes_below(tmp_path):
         assert started.poll() is None and time.monotonic() < deadline, "no machine was started"
     started.send_signal(signal.SIGINT)
     assert started.wait(timeout=PATIENCE) == pytest.ExitCode.INTERRUPTED
-    assert machines_below(tmp_path) == set()
+    assert processes_below(tmp_path) == set()

@@ -2,8 +2,6 @@
 """What roles may ask for, in one boot: sizes with shares, polling, steps before a load and a page cache kept."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,9 +10,9 @@ import pytest
 from harness.record.store import load_run
 from lab.kernels.model import Kernel
 from lab.session import Lab
+from tests.vm.host import blklab
 
 pytestmark = pytest.mark.network
-CHECKOUT = Path(__file__).parents[2]
 MIB = 1 << 20
 ROLES = """\
 scenario: roles
@@ -75,10 +73,7 @@ loads:
 def boot(machine: tuple[Lab, Kernel], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("roles")
     (folder / "roles.yaml").write_text(ROLES)
-    words = ("run", str(folder / "roles.yaml"), "--kernel", "debian:6.1", "--results", str(folder / "results"))
-    done = subprocess.run(
-        [sys.executable, "-m", "harness", *words], cwd=CHECKOUT, check=False, capture_output=True, text=True
-    )
+    done = blklab("run", str(folder / "roles.yaml"), "--kernel", "debian:6.1", "--results", str(folder / "results"))
     assert done.returncode == 0, done.stdout + done.stderr
     return load_run(folder / "results" / "roles" / "latest").path
 

@@ -5,8 +5,6 @@ import json
 import os
 import re
 import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +20,7 @@ from harness.scenario.load import read_scenario
 from harness.sharing.window import window_of_cell
 from lab.base.cache import Cache
 from lab.base.digest import digest_file
-from lab.base.errors import EXIT_PASS, BlklabError
+from lab.base.errors import EXIT_PASS
 from lab.guest import image
 from lab.guest.steps import job_files
 from lab.guest.steps.load import Phase, RunLoad
@@ -32,10 +30,10 @@ from lab.session import Job, open_lab, prepare_job, run_job
 from lab.topology.load import load_topology
 from lab.topology.model import Processors
 from tests.process.dask_cluster import Cluster
+from tests.vm.host import CHECKOUT, blklab, kernel_or_skip
 from tests.vm.test_determinism import busy_host
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
-CHECKOUT = Path(__file__).parents[2]
 KERNEL = "debian:6.1"
 FOUR = """\
 scenario: four
@@ -64,13 +62,6 @@ controls:
 """
 
 
-def kernel_or_skip(spec: str) -> None:
-    try:
-        resolve(spec, Cache.default())
-    except BlklabError as error:
-        pytest.skip(str(error))
-
-
 @pytest.fixture
 def four(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     kernel_or_skip(KERNEL)
@@ -82,8 +73,7 @@ def four(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 def run(scenario: Path, results: Path, *words: str, command: str = "run", spec: str = KERNEL) -> Path:
     """Folder of the run."""
     of_kernel = ("--kernels" if command == "matrix" else "--kernel", spec)
-    line = [sys.executable, "-m", "harness", command, str(scenario), *of_kernel, "--results", str(results), *words]
-    done = subprocess.run(line, cwd=CHECKOUT, check=False, capture_output=True, text=True)
+    done = blklab(command, str(scenario), *of_kernel, "--results", str(results), *words)
     assert done.returncode == EXIT_PASS, done.stdout + done.stderr
     return (results / scenario.stem / "latest").resolve()
 
@@ -138,8 +128,7 @@ def test_the_ios_of_each_cpu_are_counted(four: Path, tmp_path: Path) -> None:
 def test_the_counts_of_four_cpus_come_from_the_kit_too(four: Path, tmp_path: Path) -> None:
     boot = run(four, tmp_path / "results") / "boots" / "000"
     kit = tmp_path / "kit"
-    line = [sys.executable, "-m", "harness", "store", "kit", str(boot.parents[1]), "--to", str(kit)]
-    assert subprocess.run(line, cwd=CHECKOUT, check=False).returncode == EXIT_PASS
+    assert blklab("store", "kit", str(boot.parents[1]), "--to", str(kit)).returncode == EXIT_PASS
     nowhere = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
     again = tmp_path / "again"
     words = ["sh", str(kit / "repeat.sh"), str(again)]
@@ -150,21 +139,13 @@ def test_the_counts_of_four_cpus_come_from_the_kit_too(four: Path, tmp_path: Pat
 
 
 def test_explain_prints_the_model_of_more_cpus_and_no_profile(four: Path, tmp_path: Path) -> None:
-    made = run(four, tmp_path / "results")
-    line = [sys.executable, "-m", "harness", "explain", str(made)]
-    shown = subprocess.run(line, cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout
+    done = blklab("explain", str(run(four, tmp_path / "results")))
+    assert done.returncode == EXIT_PASS, done.stderr
+    shown = done.stdout
     (says,) = [line for line in shown.splitlines() if line.startswith("n.four: ")]
     # The line that wbt writes for each read, which all CPUs do (docs/why.md).
     assert re.fullmatch(r"n\.four: saturated by \d+ to \d+ CPUs: heap of .*wbt_.*; 4 CPUs reach at most .*", says)
     assert "not measured (curve: blklab sharing" in shown and "blklab profile" not in shown
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    pytest.importorskip("distributed")
-    started = Cluster(tmp_path, {**os.environ})
-    yield started
-    started.stop()
 
 
 def test_a_worker_boots_four_cpus(four: Path, cluster: Cluster, tmp_path: Path) -> None:

@@ -4,9 +4,7 @@
 import pytest
 
 from harness.cli import main
-from lab.base.cache import Cache
-from lab.base.errors import BlklabError
-from lab.kernels.resolve import resolve
+from tests.vm.host import kernel_or_skip
 
 KERNEL = "debian:6.1"
 COMMAND = """\
@@ -20,10 +18,7 @@ exit 7
 @pytest.mark.slow
 def test_a_command_in_a_guest(capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("virtme", reason="needs requirements/shell.txt")
-    try:
-        kernel = resolve(KERNEL, Cache.default())
-    except BlklabError as error:
-        pytest.skip(f"{KERNEL} cannot be had here: {error.message}")
+    kernel = kernel_or_skip(KERNEL)
     assert main(["shell", "megasas-neighbours", "--kernel", KERNEL, "--command", COMMAND]) == 7
     said = capfd.readouterr()
     assert said.out == "fast fast.sys slow slow.sys\n" + "x" * 4096

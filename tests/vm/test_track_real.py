@@ -15,11 +15,11 @@ import pytest
 from harness.track.state import Folder, Night
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_FAIL, EXIT_PASS
+from tests.vm.host import CHECKOUT
 from tests.vm.marks import building
 from tests.vm.track_history import NIGHTS, SCENARIOS, Written, unlike, write
 
 pytestmark = building()
-CHECKOUT = Path(__file__).parents[2]
 SEARCHING = "suspects left"
 DEADLINE = 3600
 TRIED = 2
