@@ -4,8 +4,8 @@
 Copied behind a "#!" line by ``fake_lab``; imports nothing of blklab. Every boot is a line in the
 file ``FAKE_LOG``. ``FAKE_PLAN`` is JSON: ``iops`` by role or load.role, ``hold`` [boot, moment] to stop
 there for ever, ``garble`` [boot, moment] to end there, ``fill`` [boot, moment] to fill the disk,
-``jitter`` for results that do not repeat, ``noise`` for the deviation of the logarithm of each figure,
-``mutant`` [text, plan] for guests with that text in a module. ``FAKE_DEVICES`` are the devices that it offers: with
+``noise`` for the deviation of the logarithm of each figure, ``mutant`` [text, plan] for guests with that text in a
+module. ``FAKE_DEVICES`` are the devices that it offers: with
 ib700 it saves its guest, and restores it unless ``FAKE_REFUSES`` is set; "save" and "restore" are lines of the log.
 """
 
@@ -169,8 +169,6 @@ class Guest:
         runtime = int(options["runtime"].removesuffix("us")) // 1000
         document = {**recorded, "jobs": [self.figures(recorded, name, role, runtime) for role in sections]}
         document["global options"] = options
-        if self.plan.get("jitter"):
-            document["boot"] = self.boot
         self.out[f"{name}.json"] = json.dumps(document)
         clock = {"epoch": 0, "period": 10**7, "began": 0, "ended": runtime * 10**6, "spent": 0, "missed": 0}
         sampled = {**clock, "cpu": {"ticks": 100, "idle": 90}, "series": {}, "ended_early": {}}

@@ -74,12 +74,16 @@ def test_a_worker_that_dies_loses_nothing(cluster: Cluster, lab: FakeLab) -> Non
     assert_whole(lab)
 
 
-@pytest.mark.slow
-def test_a_worker_with_another_qemu_is_passed_over(cluster: Cluster, lab: FakeLab) -> None:
+def another_qemu(lab: FakeLab) -> str:
     other = lab.folder / "other-qemu"
     other.write_text((lab.folder / "fake-qemu").read_text() + "# another build\n")
     other.chmod(0o755)
-    cluster.work(BLKLAB_QEMU=str(other))
+    return str(other)
+
+
+@pytest.mark.slow
+def test_a_worker_with_another_qemu_is_passed_over(cluster: Cluster, lab: FakeLab) -> None:
+    cluster.work(BLKLAB_QEMU=another_qemu(lab))
     cluster.work()
     cluster.await_workers(2)
     done = matrix(lab, "--dask", cluster.address)
@@ -90,10 +94,7 @@ def test_a_worker_with_another_qemu_is_passed_over(cluster: Cluster, lab: FakeLa
 
 @pytest.mark.slow
 def test_a_cluster_without_a_fit_worker_breaks_its_cells_in_words(cluster: Cluster, lab: FakeLab) -> None:
-    other = lab.folder / "other-qemu"
-    other.write_text((lab.folder / "fake-qemu").read_text() + "# another build\n")
-    other.chmod(0o755)
-    cluster.work(BLKLAB_QEMU=str(other))
+    cluster.work(BLKLAB_QEMU=another_qemu(lab))
     cluster.await_workers(1)
     done = matrix(lab, "--dask", cluster.address)
     assert done.returncode == EXIT_LAB_BROKEN

@@ -4,8 +4,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from lab.base.cache import Cache
 from lab.qemu import snapshot
 from tests.process.fake_lab import CELLS, FakeLab
@@ -56,16 +54,6 @@ def test_a_snapshot_that_qemu_refuses_does_not_fail_the_run(lab: FakeLab) -> Non
     assert complete(lab) == ["bye"] * CELLS
     assert counts(lab) == (1, 1, CELLS)
     assert not saved(lab)
-
-
-@pytest.mark.parametrize("damaged", [b"", b"\0\0\0\x08running\0\1"])
-def test_a_damaged_snapshot_is_replaced(lab: FakeLab, damaged: bytes) -> None:
-    lab.run(**WARM)
-    (folder,) = saved(lab)
-    (folder / snapshot.STATE_FILE).write_bytes(damaged)
-    lab.run("--jobs", "1", **WARM)
-    assert complete(lab) == ["bye"] * 2 * CELLS
-    assert counts(lab) == (2, 2 * CELLS - 1, 2 * CELLS)
 
 
 def test_fingerprints_do_not_say_how_a_guest_was_started(lab: FakeLab) -> None:

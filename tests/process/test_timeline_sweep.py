@@ -47,16 +47,6 @@ def test_requests_that_say_nothing(lab: FakeLab) -> None:
     assert not lab.boots()
 
 
-def test_more_seeds_boot_only_the_new_ones(lab: FakeLab) -> None:
-    lab.call(*words(lab, kernels(lab)), "--seeds", "1")
-    before = len(lab.boots())
-    done = lab.call(*words(lab, kernels(lab)), "--seeds", "2")
-    assert done.returncode == EXIT_PASS, done.stderr
-    assert (before, len(lab.boots())) == (CELLS, 2 * CELLS)
-    assert f"{2 * CELLS} boots that took " in done.stdout
-    assert f", {CELLS} of them in earlier runs" in done.stdout
-
-
 def test_two_scenarios_in_one_report(lab: FakeLab) -> None:
     other = lab.scenario.with_name("other.yaml")
     other.write_text(lab.scenario.read_text().replace("scenario: t\n", "scenario: other\n"))

@@ -249,7 +249,8 @@ def test_repeated_boots_must_agree(tmp_path: Path) -> None:
     boot_all(run, GREEN)
     assert judge_run(run).status is Status.PASS
     save_boot(record(run.boot_folder(run.facts.cells[1]), files(together=50)))
-    assert "not repeatable" in judge_run(run).cells[0].reasons[0]
+    verdict = judge_run(run)
+    assert "not repeatable" in verdict.cells[0].reasons[0] and verdict.exit_code == 128
 
 
 def test_a_baseline_is_found_beside_its_run(tmp_path: Path) -> None:
