@@ -28,8 +28,10 @@ def lib(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "cache")
+def cache(tmp_path: Path) -> Iterator[Cache]:
+    cache = Cache(tmp_path / "cache")
+    yield cache
+    cache.close()
 
 
 @pytest.fixture

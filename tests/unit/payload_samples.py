@@ -4,9 +4,13 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from lab.base.cache import Cache
 from lab.base.contents import note
-from lab.guest.payload import LIBRARIES, LIBRARY_FOLDER, LOADER, MAKERS, PROGRAMS
+from lab.guest.payload import LIBRARIES, LIBRARY_FOLDER, LOADER, MAKERS, PROGRAMS, Payload
 from lab.kernels.model import Kernel, Release
+from lab.native.programs import Steady
+from lab.qemu.probe import Qemu
+from lab.session import Lab
 from tests.unit.kernel_samples import module
 
 SMALL_PROGRAM = Path("/bin/true")
@@ -40,6 +44,12 @@ def _lay_out_programs(root: Path, names: Iterable[str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(SMALL_PROGRAM.read_bytes())
     note(root)
+
+
+def idle_lab(folder: Path, version: tuple[int, int, int] = (10, 0, 13)) -> Lab:
+    """A lab that boots nothing, with a QEMU of this version and its cache in ``folder``."""
+    qemu = Qemu(Path("/opt/qemu"), version, "", frozenset(), None, "q" * 64)
+    return Lab(Cache(folder), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
 
 
 def kernel(

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A small tree in the kernel's style, and series of patches on it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from harness.patch.series import Branch
-from lab.kernels.tree import read_source
+from harness.record.store import RunFolder
+from harness.run.plan import Request
+from lab.kernels.model import Kernel, Release
+from lab.kernels.tree import KernelSource, read_source
+from tests.unit.record_samples import run_of
 from tests.unit.tree_samples import commit, git, write_source
 
 HEADER = """\
@@ -88,3 +96,43 @@ def by_function(executed: Mapping[str, Collection[str]]) -> dict[str, frozenset[
         for function in functions:
             loads.setdefault(function, set()).add(load)
     return {function: frozenset(of) for function, of in loads.items()}
+
+
+def built() -> Kernel:
+    folder = Path("made-up")
+    return Kernel("tree:x", "6.12.7", Release.parse("6.12.7"), "made up", folder, None, folder, {}, "k" * 64)
+
+
+SAME, SLOWER = (95.0, 96.0), (80.0, 82.0)
+
+
+class Measuring:
+    """What stands for the builds and boots of ``blklab patch``.
+
+    ``rates`` are the IOPS of the kernels in the order in which they are measured; ``commits`` are what was measured.
+    """
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *rates: Sequence[float]) -> None:
+        self._folder, self._runs = folder, dict[str, RunFolder]()
+        self.begin(*rates)
+        bench = SimpleNamespace(measure=self._measure, lab=None, store=SimpleNamespace(root=folder))
+        monkeypatch.setattr("harness.commands.patch.bench_of", lambda *_, **__: bench)
+        monkeypatch.setattr("harness.patch.study.tree.built", self._built)
+
+    def begin(self, *rates: Sequence[float]) -> None:
+        """Forget what was measured."""
+        self._rates = rates
+        self._runs.clear()
+
+    @property
+    def commits(self) -> list[str]:
+        return [*self._runs]
+
+    def _built(self, source: KernelSource, *_: object, **__: object) -> Kernel:
+        return replace(built(), digest=source.revision)
+
+    def _measure(self, request: Request) -> SimpleNamespace:
+        digest, number = request.kernel.digest, len(self._runs)
+        if digest not in self._runs:
+            self._runs[digest] = run_of(self._folder / "runs", self._rates[number], day=number + 1)
+        return SimpleNamespace(folder=self._runs[digest])

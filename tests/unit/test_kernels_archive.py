@@ -15,7 +15,7 @@ from lab.base.errors import LabBroken
 from lab.base.units import silent
 from lab.kernels import tree
 from lab.kernels.git import Checkout
-from tests.unit.tree_samples import commit, fake_tools, git, write_fragments, write_source
+from tests.unit.tree_samples import commit, fake_tools, git, write_source
 
 _IMPORT = """
 import sys
@@ -111,8 +111,6 @@ def test_what_git_tracks_is_source_though_a_gitignore_names_it(tmp_path: Path) -
 @pytest.mark.timeout(60)
 def test_a_kernel_of_the_cache_does_not_wait_for_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_tools(tmp_path, monkeypatch)
-    monkeypatch.setattr("lab.kernels.kconfig.FRAGMENTS", tmp_path / "kconfigs")
-    write_fragments(tmp_path / "kconfigs")
     source = write_source(tmp_path / "linux")
     commit(source, "first")
     named, cache = tree.read_source(f"{source}@HEAD", tmp_path / "mutants"), Cache(tmp_path / "cache")

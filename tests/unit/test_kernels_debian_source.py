@@ -3,7 +3,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +16,7 @@ from lab.kernels import build, mutants, tree
 from lab.kernels.model import Release
 from lab.kernels.resolve import resolve
 from tests.unit.kernel_samples import Repository, install_kernel, needs_apt, needs_depmod
-from tests.unit.tree_samples import commit, fake_tools, write_fragments, write_source
+from tests.unit.tree_samples import commit, fake_tools, write_source
 
 PATCH = "Mutant: x\nKernels: 6.12\n\n--- a/block/blk.c\n+++ b/block/blk.c\n@@ -1 +1 @@\n-int blk;\n+int mutant;\n"
 DOWNLOADER = """
@@ -32,14 +31,9 @@ class KernelDownloader:
 """
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cache]:
+@pytest.fixture(autouse=True)
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_tools(tmp_path, monkeypatch)
-    write_fragments(tmp_path / "kconfigs")
-    monkeypatch.setattr("lab.kernels.kconfig.FRAGMENTS", tmp_path / "kconfigs")
-    cache = Cache(tmp_path / "cache")
-    yield cache
-    cache.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,13 +36,6 @@ code = "".join(line + "\\n" for line in lines if not line.startswith("//"))
 assert f"KCFLAGS=-fmacro-prefix-map={{folder.parent}}/=" in words
 (folder / "null_blk.ko").write_bytes({module!r} + b"\\0" + magic.encode() + b"\\0" + code.encode())
 """
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Iterator[Cache]:
-    cache = Cache(tmp_path / "cache")
-    yield cache
-    cache.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@
 import lzma
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,14 +32,6 @@ From: https://example.org/thread
 @pytest.fixture(autouse=True)
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_tools(tmp_path, monkeypatch)
-    monkeypatch.setattr("lab.kernels.kconfig.FRAGMENTS", tmp_path / "kconfigs")
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Iterator[Cache]:
-    cache = Cache(tmp_path / "cache")
-    yield cache
-    cache.close()
 
 
 @pytest.fixture
@@ -246,7 +237,6 @@ def test_the_objects_of_a_kernel_are_there_to_be_looked_at(
     source = write_source(tmp_path / "linux")
     first = commit(source, "first")
     write_source(source, "int second;\n")
-    write_fragments(tmp_path / "kconfigs")
     wanted = tree.read_source(f"{source}@{first}")
     kernel = tree.built(wanted, cache)
     tree.built(tree.read_source(f"{source}@{commit(source, 'second')}"), cache)
@@ -287,7 +277,6 @@ def test_a_first_build_says_how_far_it_is_and_the_cache_knows_what_builds_took(
     monkeypatch.setattr("lab.kernels.build._EVERY", 0.05)
     monkeypatch.setattr("lab.kernels.build._LONG", 0)
     monkeypatch.setattr("lab.kernels.build.time_left", lambda *_: "")
-    write_fragments(tmp_path / "kconfigs")
     tree.built(tree.read_source(str(source)), cache, tell=tell)
     assert "compiled 2 of 4 objects" in lines_told, "two were there when make -n told of two more"
     assert builds(cache).first > 0 and builds(cache).further == 0
@@ -440,7 +429,6 @@ def test_objects_are_counted_while_make_removes_files(
 """
     made.write_text(made.read_text().replace(begins, f"{begins}{lines}"))
     monkeypatch.setattr("lab.kernels.build._EVERY", 0.05)
-    write_fragments(tmp_path / "kconfigs")
 
     def tell(line: str) -> None:
         if line == "compiled 1 objects":

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """``blklab patch``: patches that are read and applied, and when a series is worse."""
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,18 +16,28 @@ from harness.patch.choice import Coverage
 from harness.patch.report import LINES, base_mail, exit_code, reply, summary, verdict_line
 from harness.patch.series import Branch, read_series
 from harness.patch.study import MeasuredSeries, Outcomes, SeriesKernel, Study, outcomes
-from harness.record.store import RunFolder
 from harness.run.bench import Bench
 from harness.run.plan import Request
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from lab.base.units import silent
-from lab.kernels.model import Kernel, Release
+from lab.kernels.model import Kernel
 from lab.kernels.tree import KernelSource, read_source
 from lab.session import Lab
 from tests.unit.record_samples import run_of
-from tests.unit.series_samples import HEADER, branch_of, by_function, patched, series_of, small_tree
-from tests.unit.tree_samples import MAKEFILE, commit, fake_tools, git, write_fragments
+from tests.unit.series_samples import (
+    HEADER,
+    SAME,
+    SLOWER,
+    Measuring,
+    branch_of,
+    built,
+    by_function,
+    patched,
+    series_of,
+    small_tree,
+)
+from tests.unit.tree_samples import MAKEFILE, commit, fake_tools, git
 
 
 @pytest.fixture
@@ -137,11 +146,6 @@ def test_a_mutant_as_the_base(tree: Path, tmp_path: Path, monkeypatch: pytest.Mo
 # The verdict
 
 
-def built() -> Kernel:
-    folder = Path("made-up")
-    return Kernel("tree:x", "6.12.7", Release.parse("6.12.7"), "made up", folder, None, folder, {}, "k" * 64)
-
-
 def compared(*found: Outcomes) -> MeasuredSeries:
     base, series = (SeriesKernel("0" * 40, title, built()) for title in ("Linux 6.12", "Linux 6.12 with change"))
     return MeasuredSeries(base, series, found, 1.5)
@@ -235,8 +239,6 @@ def test_a_series_that_does_not_build_is_named_with_the_compiler_s_line(
     mail = patched(tree, "block/blk.c", "int blk;\n", "int blk;\n\n#error broken\n")
     (one,) = read_series(series_of(tmp_path, mail))
     line = next(number for number, text in enumerate(mail.splitlines(), start=1) if text == "+#error broken")
-    write_fragments(tmp_path / "kconfigs")
-    monkeypatch.setattr("lab.kernels.kconfig.FRAGMENTS", tmp_path / "kconfigs")
     branch = branch_of(tree, tmp_path)
     cache = Cache(tmp_path / "cache")
     study = Study(branch, "the base", cast(Bench, None), silent, cache)
@@ -394,15 +396,6 @@ def test_a_dry_run_says_what_one_cpu_does_not_show(
         assert len(said) == 1 and said[0].startswith(line)
 
 
-def test_the_tree_of_the_user_is_not_written(tree: Path, tmp_path: Path) -> None:
-    mail = patched(tree, "block/tags.c", "depth = 0", "depth = 1")
-    before = subprocess.run(["git", "-C", str(tree), "count-objects", "-v"], check=True, capture_output=True).stdout
-    branch = branch_of(tree, tmp_path)
-    branch.applied(read_series(series_of(tmp_path, mail))[0], branch.base)
-    after = subprocess.run(["git", "-C", str(tree), "count-objects", "-v"], check=True, capture_output=True).stdout
-    assert before == after and git(tree, "status", "--porcelain") == ""
-
-
 def test_each_patch_is_compared_with_the_one_before(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -410,19 +403,7 @@ def test_each_patch_is_compared_with_the_one_before(
     one = patched(tree, "block/tags.c", "depth = 0", "depth = 1", "harmless")
     two = patched(tree, "block/tags.c", "depth = 1", "depth = READ_ONCE(depth)", "harmful")
     path = series_of(tmp_path, one, two)
-    measured: dict[str, RunFolder] = {}
-    values = iter(([95.0, 96.0], [95.0, 96.0], [80.0, 82.0]))
-
-    def run(request: Request) -> SimpleNamespace:
-        digest = request.kernel.digest
-        if digest not in measured:
-            measured[digest] = run_of(tmp_path / "runs", next(values), day=len(measured) + 1)
-        return SimpleNamespace(folder=measured[digest])
-
-    monkeypatch.setattr(command, "bench_of", lambda *_, **__: SimpleNamespace(measure=run, lab=None))
-    monkeypatch.setattr(
-        "harness.patch.study.tree.built", lambda source, *_, **__: replace(built(), digest=source.revision)
-    )
+    measuring = Measuring(tmp_path, monkeypatch, SAME, SAME, SLOWER)
     words = ["patch", str(path), "--base", f"{tree}@{base}", "--scenario", "fair-tags", "--no-profile"]
     words += ["--results", str(tmp_path / "results")]
     assert main([*words, "--each"]) == EXIT_FAIL
@@ -434,6 +415,6 @@ def test_each_patch_is_compared_with_the_one_before(
     assert said.count("not visible with one CPU: the series changes memory barriers (block/tags.c)") == 2
     assert f"@{base} ({base[:12]}) -> " in said and "with harmless -> " in said
     assert "Subject: Re: [PATCH] harmless" in said and "--scenario fair-tags --each" in said
-    assert len(measured) == 3
+    assert len(measuring.commits) == 3
     (kept,) = (tmp_path / "results").glob("patch/series/*/message.txt")
     assert said.endswith(kept.read_text())

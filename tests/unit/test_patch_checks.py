@@ -8,22 +8,17 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from harness.cli import main
-from harness.commands import patch as command
 from harness.patch.report import WARNING
 from harness.patch.series import read_series
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, LabBroken
-from lab.kernels.model import Kernel
-from lab.kernels.tree import KernelSource
-from tests.unit.record_samples import run_of
-from tests.unit.series_samples import patched, series_of, small_tree
-from tests.unit.test_patch import built, observed_loads
+from tests.unit.series_samples import SAME, SLOWER, Measuring, patched, series_of, small_tree
+from tests.unit.test_patch import observed_loads
 from tests.unit.test_patch_tree import state
 from tests.unit.tree_samples import commit, git
 
@@ -49,30 +44,9 @@ def mail(monkeypatch: pytest.MonkeyPatch) -> Mail:
     return put
 
 
-class Measuring:
-    """What stands for builds and boots: IOPS of the base and of everything else; ``sides`` lists what was measured."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.rates = {True: [95.0, 96.0], False: [95.0, 96.0]}
-        self.sides: list[str] = []
-        self.folder = folder
-        bench = SimpleNamespace(measure=self.measure, lab=None)
-        monkeypatch.setattr(command, "bench_of", lambda *_, **__: bench)
-        monkeypatch.setattr("harness.patch.study.tree.built", self.built)
-
-    def built(self, source: KernelSource, *_: object, **__: object) -> Kernel:
-        return replace(built(), digest=source.revision)
-
-    def measure(self, request: SimpleNamespace) -> SimpleNamespace:
-        digest = request.kernel.digest
-        self.sides.append(digest)
-        day = len(self.sides)
-        return SimpleNamespace(folder=run_of(self.folder / "runs", self.rates[digest == self.sides[0]], day=day))
-
-
 @pytest.fixture
 def measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measuring:
-    return Measuring(tmp_path, monkeypatch)
+    return Measuring(tmp_path, monkeypatch, SAME, SAME)
 
 
 def rows(out: str) -> list[dict[str, str]]:
@@ -90,15 +64,14 @@ def test_b4_gets_the_verdict_of_the_mail_as_json(
     base = git(tree, "rev-parse", "HEAD")
     text = patched(tree, "block/tags.c", "depth = 0", "depth = 1")
     git(tree, "reset", "--hard", base)
-    for rates, status, code in (([95.0, 96.0], "pass", EXIT_PASS), ([80.0, 82.0], "fail", EXIT_FAIL)):
+    for rates, status, code in ((SAME, "pass", EXIT_PASS), (SLOWER, "fail", EXIT_FAIL)):
         mail(text)
-        measuring.rates[False] = rates
-        measuring.sides.clear()
+        measuring.begin(SAME, rates)
         assert main(["patch", "--b4", *ON, str(tmp_path / status)]) == code
         (row,) = rows(capsys.readouterr().out)
         assert row["status"] == status and row["summary"].startswith("SAME" if status == "pass" else "WORSE")
         assert row["summary"] in row["details"] and "-> " in row["details"]
-        assert measuring.sides[0] == base
+        assert measuring.commits[0] == base
 
 
 def test_b4_prep_gets_lines_and_nothing_for_a_pass(
@@ -111,8 +84,7 @@ def test_b4_prep_gets_lines_and_nothing_for_a_pass(
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "")
     mail(text)
-    measuring.rates[False] = [80.0, 82.0]
-    measuring.sides.clear()
+    measuring.begin(SAME, SLOWER)
     assert main(["patch", "--b4-prep", *ON, str(tmp_path / "worse")]) == EXIT_FAIL
     said = capsys.readouterr()
     assert said.out.startswith("ERROR: WORSE  ") and said.out.count("\n") == 1 and said.err == ""
@@ -136,8 +108,8 @@ def test_a_mail_that_is_a_commit_of_the_branch_is_measured_as_that_commit(
     renewed = {path for path, changed in after.items() if before.get(path) != changed}
     assert after.keys() == before.keys() and all("/.git/objects/" in path for path in renewed)
     first, second, _ = git(tree, "rev-list", "--reverse", f"{base}..HEAD").split()
-    assert measuring.sides[0] == first
-    shown = git(next((tmp_path / "results").rglob("clone.git")), "show", measuring.sides[-1], "--format=%P")
+    assert measuring.commits[0] == first
+    shown = git(next((tmp_path / "results").rglob("clone.git")), "show", measuring.commits[-1], "--format=%P")
     assert shown.startswith(first) and "+\ttags->depth = 2;" in shown and second
 
 
@@ -158,8 +130,8 @@ def test_a_cover_letter_is_the_series_that_b4_tracks(
     monkeypatch.setenv("B4_TRACKING_FILE", str(tracking))
     mail("From: me@localhost\nSubject: [PATCH 0/2] cover\n\nWords.\n")
     assert main(["patch", "--b4", *ON, str(tmp_path / "results")]) == EXIT_PASS
-    assert measuring.sides[0] == base and last
-    shown = git(next((tmp_path / "results").rglob("clone.git")), "diff", base, measuring.sides[-1])
+    assert measuring.commits[0] == base and last
+    shown = git(next((tmp_path / "results").rglob("clone.git")), "diff", base, measuring.commits[-1])
     assert "+\ttags->depth = 2;" in shown and "README" not in shown
 
 
@@ -252,10 +224,9 @@ def test_nipa_gets_250_for_what_is_not_judged_and_a_text_on_its_descriptor(
     read, write = os.pipe()
     monkeypatch.setenv("DESC_FD", str(write))
     assert main(["patch", "--nipa", *ON, str(tmp_path / "same")]) == EXIT_PASS
-    assert measuring.sides[0] == base
+    assert measuring.commits[0] == base
     assert os.read(read, 1000).startswith(b"SAME  ")
-    measuring.rates[False] = [80.0, 82.0]
-    measuring.sides.clear()
+    measuring.begin(SAME, SLOWER)
     assert main(["patch", "--nipa", *ON, str(tmp_path / "worse")]) == EXIT_FAIL
     assert os.read(read, 1000).startswith(b"WORSE  ")
     broken = series_of(
@@ -280,7 +251,7 @@ def test_a_descriptor_that_is_not_open_is_refused(
         monkeypatch.setenv("DESC_FD", number)
         assert main(["patch", "--nipa", *ON, str(tmp_path / "results")]) == EXIT_MISUSE
         assert f"DESC_FD={number} is no open descriptor" in capsys.readouterr().err
-        measuring.sides.clear()
+        measuring.begin(SAME, SAME)
 
 
 # A series by its Message-ID

@@ -3,19 +3,15 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.cli import main
-from harness.commands import patch as command
 from harness.hunt.kept import KeptFind, Tried, finds_in, write_find
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge
 from lab.kernels.model import Kernel
-from tests.unit.record_samples import run_of
-from tests.unit.series_samples import patched, series_of, small_tree
-from tests.unit.test_patch import built
+from tests.unit.series_samples import SAME, Measuring, patched, series_of, small_tree
 from tests.unit.tree_samples import git
 
 FOUND, NOTHING = Tried(35, "hang: task a"), Tried(164)
@@ -60,15 +56,8 @@ def test_a_kept_search_that_finds_a_fault_in_the_series_alone_is_worse(
             raise CannotJudge("it has no function")
         return result
 
-    store = SimpleNamespace(root=tmp_path)
-    run = SimpleNamespace(folder=run_of(tmp_path / "runs", [95.0, 96.0]))
-    monkeypatch.setattr(
-        command, "bench_of", lambda *_, **__: SimpleNamespace(measure=lambda _: run, lab=None, store=store)
-    )
+    Measuring(tmp_path, monkeypatch, SAME, SAME)
     monkeypatch.setattr("harness.patch.study.try_find", tried)
-    monkeypatch.setattr(
-        "harness.patch.study.tree.built", lambda source, *_, **__: replace(built(), digest=source.revision)
-    )
     words = ["--base", f"{tree}@{sha}", "--scenario", "fair-tags", "--results", str(tmp_path / "results")]
     assert main(["patch", str(path), "--no-profile", *words]) == code
     said = capsys.readouterr()

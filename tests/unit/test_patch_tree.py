@@ -13,7 +13,6 @@ import pytest
 
 from harness.base.checkout import results_root
 from harness.cli import main
-from harness.commands import patch as command
 from harness.commands.boots import bench_of
 from harness.commands.options import config_file, kernel_specs
 from harness.limits.entries import load_scenario
@@ -22,16 +21,13 @@ from harness.patch.report import commit_lines
 from harness.patch.series import read_series
 from harness.patch.study import MeasuredSeries, Outcomes, SeriesKernel
 from harness.patch.work import change_of, write_change
-from harness.run.plan import Request, expand
+from harness.run.plan import expand
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, LabBroken, Misuse
 from lab.kernels.kconfig import lacking
 from lab.kernels.model import Kernel, Release
 from lab.kernels.resolve import demand
-from lab.kernels.tree import KernelSource
 from tests.unit.kernel_samples import elf
-from tests.unit.record_samples import run_of
-from tests.unit.series_samples import by_function, patched, series_of, small_tree
-from tests.unit.test_patch import built
+from tests.unit.series_samples import SAME, SLOWER, Measuring, by_function, patched, series_of, small_tree
 from tests.unit.tree_samples import commit, git
 
 ME = ("git", "-c", "user.name=me", "-c", "user.email=me@localhost")
@@ -186,19 +182,8 @@ def test_the_change_in_a_tree_is_measured_against_its_base_and_ends_with_lines_f
     tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = git(tree, "rev-parse", "HEAD")
-    rates = {base: [95.0, 96.0]}
+    Measuring(tmp_path, monkeypatch, SAME, SLOWER)
     monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
-
-    def built_of(source: KernelSource, *_: object, **__: object) -> Kernel:
-        return replace(built(), digest=source.revision)
-
-    def measure(request: Request) -> SimpleNamespace:
-        digest = request.kernel.digest
-        day = 1 if digest == base else 2
-        return SimpleNamespace(folder=run_of(tmp_path / "runs", rates.get(digest, [80.0, 82.0]), day=day))
-
-    monkeypatch.setattr(command, "bench_of", lambda *_, **__: SimpleNamespace(measure=measure, lab=None))
-    monkeypatch.setattr("harness.patch.study.tree.built", built_of)
     monkeypatch.chdir(tree / "block")
     edit(tree)
     before = state(tree)

@@ -12,28 +12,18 @@ import pytest
 from harness.scenario.fio import job_file
 from harness.scenario.ratio import sampled_names
 from harness.scenario.registry import GUEST, IDLE, held_by
-from lab.base.cache import Cache
 from lab.base.digest import digest_results
-from lab.base.errors import CannotJudge, InputErrors, LabBroken
+from lab.base.errors import CannotJudge, LabBroken
 from lab.base.record import LINE_NAMES
-from lab.guest.payload import Payload
-from lab.native.programs import Steady
 from lab.observers import _LOCKS, functions_file, io_ends, number_offset
-from lab.qemu.probe import Qemu
 from lab.realise.hardware import memory_words
-from lab.session import Lab, PreparedJob, _machine, unmet
+from lab.session import PreparedJob, _machine, unmet
 from lab.symbols import names_file, read_kallsyms, with_line_names
 from lab.topology.model import Processors
 from lab.topology.parameters import apply_setting
-from tests.unit.payload_samples import kernel
-from tests.unit.scenario_text import GOOD, RIG, load
+from tests.unit.payload_samples import idle_lab, kernel
+from tests.unit.scenario_text import GOOD, RIG, load, mistakes
 from tests.unit.store_samples import record
-
-
-def mistakes(text: str, folder: Path) -> str:
-    with pytest.raises(InputErrors) as caught:
-        load(text, folder)
-    return str(caught.value).replace(f"{folder}/", "")
 
 
 def on_cpus(count: int, *cpus: str) -> str:
@@ -102,8 +92,7 @@ def test_one_cpu_is_not_named_and_the_wall_clock_has_its_own(tmp_path: Path) -> 
 def test_what_has_to_be_counted_is_skipped_where_qemu_cannot(
     version: tuple[int, int, int], processors: Processors, lacks: str | None, tmp_path: Path
 ) -> None:
-    qemu = Qemu(Path("/opt/qemu"), version, "", frozenset(), None, "q" * 64)
-    lab = Lab(Cache(tmp_path), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
+    lab = idle_lab(tmp_path, version)
     topology = replace(load(GOOD, tmp_path).arms["shared"].topology, processors=processors)
     lacking = [reason for reason in unmet(lab, kernel(tmp_path / "kernel", {}), topology) if "QEMU" in reason]
     assert lacking == ([lacks] if lacks else [])
@@ -111,16 +100,14 @@ def test_what_has_to_be_counted_is_skipped_where_qemu_cannot(
 
 @pytest.mark.parametrize(("nodes", "lacks"), [(1, False), (2, True)])
 def test_nodes_need_a_kernel_that_has_them(nodes: int, lacks: bool, tmp_path: Path) -> None:
-    qemu = Qemu(Path("/opt/qemu"), (10, 0, 13), "", frozenset(), None, "q" * 64)
-    lab = Lab(Cache(tmp_path), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
+    lab = idle_lab(tmp_path)
     topology = replace(load(GOOD, tmp_path).arms["shared"].topology, processors=Processors(4, nodes=nodes))
     assert ("CONFIG_NUMA is not set" in unmet(lab, kernel(tmp_path / "kernel", {}), topology)) is lacks
 
 
 @pytest.mark.parametrize(("nodes", "words"), [(1, ()), (2, (*memory_words(512 << 20, 2, 2),))])
 def test_a_guest_has_hardware_for_its_nodes(nodes: int, words: tuple[str, ...], tmp_path: Path) -> None:
-    qemu = Qemu(Path("/opt/qemu"), (10, 0, 13), "", frozenset(), None, "q" * 64)
-    lab = Lab(Cache(tmp_path), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
+    lab = idle_lab(tmp_path)
     own, topology = kernel(tmp_path / "kernel", {}), load(GOOD, tmp_path).arms["shared"].topology
     topology = replace(topology, memory=512 << 20, processors=Processors(4, nodes=nodes))
     spec = _machine(lab, PreparedJob(own, topology, tmp_path, b"", (), 0.0, {}))
@@ -237,13 +224,7 @@ ffffffff82000010 D _edata
 def test_a_boot_with_counts_has_the_names_of_figures_outside_its_digest(
     files: dict[str, bytes], names: list[str], added: str | None, tmp_path: Path
 ) -> None:
-    lab = Lab(
-        Cache(tmp_path / "cache"),
-        Qemu(Path("/opt/qemu"), (10, 0, 13), "", frozenset(), None, "q" * 64),
-        Steady(Path("/opt/steady.so"), "s" * 64),
-        Payload({}, {}),
-    )
-    own = kernel(tmp_path / "kernel", {})
+    lab, own = idle_lab(tmp_path / "cache"), kernel(tmp_path / "kernel", {})
     (tmp_path / "modules").mkdir()
     text = gzip.compress(KALLSYMS.format(number="").encode())
 

@@ -9,22 +9,19 @@ import pytest
 
 from harness.run.plan import guest_job
 from harness.run.tracing import parse_events
-from lab.base.cache import Cache
 from lab.base.digest import digest_results
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.guest.payload import Payload
 from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import Module
 from lab.guest.steps.load import RunLoad, Sampling, TraceOff, TraceOn
-from lab.native.programs import EXECUTED, Steady
+from lab.native.programs import EXECUTED
 from lab.observers import executed
-from lab.qemu.probe import Qemu
-from lab.session import Job, Lab, PreparedJob, guest_steps
+from lab.session import Job, PreparedJob, guest_steps
 from lab.symbols import Symbol, Symbols
 from lab.topology.emulated import emulated
 from lab.topology.load import load_topology
 from tests.unit.analysis_samples import claim, null_topology, scenario
-from tests.unit.payload_samples import kernel
+from tests.unit.payload_samples import idle_lab, kernel
 from tests.unit.store_samples import record
 from tools.coverage import executed_functions, loaded_modules
 
@@ -105,18 +102,15 @@ def job(folder: Path, *steps: Step) -> PreparedJob:
 
 def test_what_a_load_executes_is_not_noted_on_the_wall_clock(tmp_path: Path) -> None:
     """There QEMU executes each CPU in a thread, and ended with signal 11 in two of six boots."""
-    qemu = Qemu(Path("/opt/qemu"), (10, 0, 2), "", frozenset(), None, "q" * 64)
-    lab = Lab(Cache(tmp_path / "cache"), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
     virtual = job(tmp_path, RunLoad("solo", "", WATCHED))
     wall = replace(virtual, topology=emulated(virtual.topology))
     with pytest.raises(CannotJudge, match="noted in virtual time"):
-        executed(lab, wall)
+        executed(idle_lab(tmp_path / "cache"), wall)
 
 
 @pytest.mark.parametrize("version", [(7, 2, 22), (9, 0, 0), (10, 0, 2)])
 def test_a_plugin_writes_a_window_for_each_sampled_load(version: tuple[int, int, int], tmp_path: Path) -> None:
-    qemu = Qemu(Path("/opt/qemu"), version, "", frozenset(), None, "q" * 64)
-    lab = Lab(Cache(tmp_path / "cache"), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
+    lab = idle_lab(tmp_path / "cache", version)
     loads = (RunLoad("solo", "", WATCHED), RunLoad("short", "", None), RunLoad("both", "", WATCHED))
     observed = executed(lab, job(tmp_path, *loads))
     plugin = observed.plugin

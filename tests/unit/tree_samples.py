@@ -89,9 +89,11 @@ def fake_make(
 
 
 def fake_tools(folder: Path, monkeypatch: pytest.MonkeyPatch, release: str = "6.12.7-blklab") -> None:
-    """Put a make in PATH that builds what ``write_source`` wrote, and ask for no other tool."""
+    """Put a make in PATH that builds what ``write_source`` wrote by the kconfigs/ of ``folder``, with no other tool."""
     monkeypatch.setenv("PATH", f"{fake_make(folder, release)}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr("lab.base.host.BUILD_NEEDS", ())
+    monkeypatch.setattr("lab.kernels.kconfig.FRAGMENTS", folder / "kconfigs")
+    write_fragments(folder / "kconfigs")
 
 
 def write_source(
