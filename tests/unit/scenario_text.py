@@ -3,8 +3,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Scenario
+from lab.base.errors import EXIT_MISUSE, InputErrors
 
 GOOD = """\
 scenario: t
@@ -51,3 +54,11 @@ luns:
 def load(text: str, folder: Path) -> Scenario:
     (folder / "t.yaml").write_text(text)
     return read_scenario("t", search=folder)
+
+
+def mistakes(text: str, folder: Path) -> str:
+    """What is wrong with a scenario, a line for each mistake, without the name of the folder."""
+    with pytest.raises(InputErrors) as caught:
+        load(text, folder)
+    assert caught.value.exit_code == EXIT_MISUSE
+    return str(caught.value).replace(f"{folder}/", "")

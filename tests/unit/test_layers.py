@@ -21,12 +21,11 @@ from lab.realise.capability import missing
 from lab.realise.recipe import devices, queue_settings
 from lab.session import GuestLoad, Job, guest_steps
 from lab.topology.limits import refusals
-from lab.topology.load import load_topology
 from lab.topology.model import Driver, Topology, superblocks
 from lab.topology.parameters import apply_setting
 from tests.unit.analysis_samples import bound
 from tests.unit.payload_samples import kernel, lay_out, lay_out_makers
-from tests.unit.test_topology_load import mistakes
+from tests.unit.test_topology_load import load, mistakes
 
 LAYERS = """\
 topology: t
@@ -48,8 +47,7 @@ stacks:
 
 @pytest.fixture
 def topology(tmp_path: Path) -> Topology:
-    (tmp_path / "t.yaml").write_text(LAYERS)
-    return load_topology("./t.yaml", near=tmp_path)
+    return load(LAYERS, tmp_path)
 
 
 PARAMETERS = {"null_blk": ("nr_devices", "shared_tags", "hw_queue_depth", "submit_queues")}
@@ -196,8 +194,7 @@ stacks:
 
 @pytest.fixture
 def mirrored(tmp_path: Path) -> Topology:
-    (tmp_path / "t.yaml").write_text(MIRROR)
-    return load_topology("./t.yaml", near=tmp_path)
+    return load(MIRROR, tmp_path)
 
 
 def test_an_arm_may_set_the_type_and_the_options(mirrored: Topology) -> None:

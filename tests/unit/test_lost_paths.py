@@ -16,9 +16,8 @@ from lab.session import guest_steps
 from lab.topology.limits import refusals
 from lab.topology.load import load_topology
 from lab.topology.model import Loss
-from tests.unit.scenario_text import GOOD, load
+from tests.unit.scenario_text import GOOD, load, mistakes
 from tests.unit.test_nvmet import TWO_PATHS
-from tests.unit.test_scenario_load import mistakes
 
 TWO = """\
 topology:

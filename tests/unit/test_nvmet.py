@@ -13,10 +13,10 @@ from lab.guest.steps.setting import Confirm, Tune
 from lab.realise.recipe import devices, watches
 from lab.topology.limits import refusals
 from lab.topology.load import CATALOGUE, load_topology
-from lab.topology.model import Link, Topology
+from lab.topology.model import Topology
 from lab.topology.parameters import apply_setting
 from tests.unit.analysis_samples import bound
-from tests.unit.test_topology_load import mistakes
+from tests.unit.test_topology_load import load, mistakes
 
 TWO_PATHS = """\
 topology: t
@@ -38,8 +38,7 @@ stacks:
 
 @pytest.fixture
 def topology(tmp_path: Path) -> Topology:
-    (tmp_path / "t.yaml").write_text(TWO_PATHS)
-    return load_topology("./t.yaml", near=tmp_path)
+    return load(TWO_PATHS, tmp_path)
 
 
 def steps(topology: Topology) -> tuple[Step, ...]:
@@ -97,6 +96,7 @@ def test_only_the_head_of_a_namespace_is_a_place_for_a_role(topology: Topology) 
             "may hold all 64 tags of its controller, so write cmd_per_lun 64",
         ),
         ("rate: 8 MB/s", "rate: 8 MB/s, cost: 1us", "lun b: the path to a namespace may have one link"),
+        ("links: [slow]", "links: [slow, fast]", "lun b: the path to a namespace may have one link"),
         ("over: [a, b]", "over: [a]", "lun b: a LUN of driver nvmet-tcp must be in exactly one stack of kind nvme"),
         (
             "kind: nvme, over: [a, b], iopolicy: round-robin",
@@ -111,12 +111,6 @@ def test_only_the_head_of_a_namespace_is_a_place_for_a_role(topology: Topology) 
 def test_what_no_recipe_carries(old: str, new: str, wanted: str, tmp_path: Path) -> None:
     assert old in TWO_PATHS
     assert wanted in mistakes(TWO_PATHS.replace(old, new), tmp_path)
-
-
-def test_a_way_of_two_links_is_refused(topology: Topology, tmp_path: Path) -> None:
-    assert topology.links["slow"] == Link("slow", 8_000_000)
-    two = TWO_PATHS.replace("links: [slow]", "links: [slow, fast]")
-    assert "may have one link" in mistakes(two, tmp_path)
 
 
 def debug_topology(service: int) -> Topology:

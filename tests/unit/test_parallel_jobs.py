@@ -13,10 +13,10 @@ from harness.intake.scaling import expected_rates
 from harness.limits.limits import allowed, arm_bound
 from harness.scenario.fio import job_file
 from harness.scenario.model import Arm
-from lab.topology.load import load_topology
 from lab.topology.model import Disk, Driver, Hba, Lun
 from tests.unit.test_figures_fio import altered, read_fio, recorded
 from tests.unit.test_layers import MIRROR
+from tests.unit.test_topology_load import load
 from tests.unit.test_workload_fio import TOPOLOGY, VICTIM, sections, window
 
 
@@ -32,8 +32,7 @@ def test_the_jobs_of_a_role_report_one_by_one_and_take_its_cpus_in_turn() -> Non
 
 def test_jobs_that_share_files_name_each(tmp_path: Path) -> None:
     """Of a pattern fio gives a clone no file whose name another job has, so that it would do no I/O at all."""
-    (tmp_path / "t.yaml").write_text(MIRROR)
-    mirrored = load_topology("./t.yaml", near=tmp_path)
+    mirrored = load(MIRROR, tmp_path)
     files = {"size": "1M", "files": "shared", "nrfiles": "2"}
     four = replace(VICTIM, disks=("fs",), numjobs=4, options=files)
     shared, own, single = (

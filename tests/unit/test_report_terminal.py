@@ -51,9 +51,13 @@ RUN = JudgedRun(
 def shown(
     model: Scenario, verdict: Verdict, width: int = 100, detail: Detail = Detail.NORMAL, *, colour: bool = False
 ) -> str:
+    return shown_run(replace(RUN, scenario=model, verdict=verdict), width, detail, colour=colour)
+
+
+def shown_run(run: JudgedRun, width: int, detail: Detail = Detail.NORMAL, *, colour: bool = False) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=colour, color_system="truecolor" if colour else None)
-    print_verdict(console, replace(RUN, scenario=model, verdict=verdict), detail)
+    print_verdict(console, run, detail)
     return out.getvalue()
 
 
@@ -246,10 +250,9 @@ def test_the_flagship_fits_in_forty_lines_of_eighty_columns() -> None:
         bottlenecks=tuple(limits),
         models="not calibrated on this kernel (x)",
     )
-    out = io.StringIO()
-    print_verdict(Console(file=out, width=80), run)
-    assert len(out.getvalue().splitlines()) <= 40
-    assert max(map(len, out.getvalue().splitlines())) <= 80
+    lines = shown_run(run, 80).splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
 
 
 def test_what_a_busy_cpu_hides_is_said_with_its_figures() -> None:
@@ -294,10 +297,9 @@ def test_phases_are_shown_in_the_order_in_which_they_happen() -> None:
         elapsed=None,
         facts=replace(FACTS, base=KernelFacts("debian:5.10", "5.10.0-30-amd64", "", "")),
     )
-    out = io.StringIO()
-    print_verdict(Console(file=out, width=120), run, Detail.FULL)
-    assert "1 boot; summed over boots: boot 20 s, setup 3.0 s, measure 40 s, send 2.0 s, extra 1.0 s" in out.getvalue()
-    assert re.search(r"BASE kernel +5\.10\.0-30-amd64", out.getvalue())
+    text = shown_run(run, 120, Detail.FULL)
+    assert "1 boot; summed over boots: boot 20 s, setup 3.0 s, measure 40 s, send 2.0 s, extra 1.0 s" in text
+    assert re.search(r"BASE kernel +5\.10\.0-30-amd64", text)
 
 
 @pytest.mark.parametrize(
@@ -314,9 +316,7 @@ def test_phases_are_shown_in_the_order_in_which_they_happen() -> None:
 def test_a_base_of_another_configuration_is_a_caution(build: str, base: KernelFacts | None, warned: bool) -> None:
     run = replace(RUN, facts=replace(FACTS, kernel=replace(FACTS.kernel, build=build), base=base))
     for detail in (Detail.NORMAL, Detail.FULL):
-        out = io.StringIO()
-        print_verdict(Console(file=out, width=300), run, detail)
-        assert ("may differ in configuration and compiler" in out.getvalue()) is warned
+        assert ("may differ in configuration and compiler" in shown_run(run, 300, detail)) is warned
 
 
 def test_optional_claims_do_not_enter_the_conclusion_and_no_claim_at_all_is_said() -> None:

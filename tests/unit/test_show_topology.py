@@ -9,10 +9,9 @@ import pytest
 
 from harness.cli import main
 from harness.report.topology import branches, describe_topology
-from lab.topology.load import load_topology
 from lab.topology.model import Topology
 from lab.topology.parameters import crossings
-from lab.topology.ranges import ranged
+from tests.unit.test_topology_load import load
 
 MIB = 1 << 20
 TWO_BOXES = """\
@@ -65,8 +64,7 @@ ahci  played by tcmu, slot 4, node 1, can_queue 64, cmd_per_lun 32
 
 @pytest.fixture
 def boxes(tmp_path: Path) -> Topology:
-    (tmp_path / "t.yaml").write_text(TWO_BOXES)
-    return load_topology("./t.yaml", near=tmp_path)
+    return load(TWO_BOXES, tmp_path)
 
 
 def test_what_is_alike_is_one_line_and_origins_are_shown(boxes: Topology) -> None:
@@ -76,17 +74,16 @@ def test_what_is_alike_is_one_line_and_origins_are_shown(boxes: Topology) -> Non
 
 @pytest.mark.parametrize(("rate", "lines"), [("8 MB/s", "1G, 8 MB/s"), ("4 MB/s", "a: 1G, 8 MB/s, b: 1G, 4 MB/s")])
 def test_disks_behind_one_lun_are_told_apart_where_they_differ(rate: str, lines: str, tmp_path: Path) -> None:
-    (tmp_path / "t.yaml").write_text(
+    text = (
         f"topology: t\nmemory: 1G\ndisks: {{a: {{size: 1G, rate: 8 MB/s}}, b: {{size: 1G, rate: {rate}}}}}\n"
         "hbas: {h: {driver: tcmu, can_queue: 9}}\nluns: {l: {hba: h, disks: [a, b]}}\n"
     )
-    assert f"─ a, b  2 disks: {lines}\n" in describe_topology(load_topology("./t.yaml", near=tmp_path))
+    assert f"─ a, b  2 disks: {lines}\n" in describe_topology(load(text, tmp_path))
 
 
 def test_two_ways_to_a_disk_are_two_lines(tmp_path: Path) -> None:
     one = TWO_BOXES.replace("d00..11", "d00..00").replace("a00..11", "a00..00").replace("b00..11", "b00..00")
-    (tmp_path / "t.yaml").write_text(one.replace("m00..11", "m00..00"))
-    ((pcie,), _) = (branch.below for branch in branches(load_topology("./t.yaml", near=tmp_path)))
+    ((pcie,), _) = (branch.below for branch in branches(load(one.replace("m00..11", "m00..00"), tmp_path)))
     ways = [(port, box, disks) for port in pcie.below for box in port.below for disks in box.below]
     assert [" ".join(part.box.title for part in way) for way in ways] == ["port0 j0 d00", "port1 j0 d00"]
 
@@ -139,20 +136,6 @@ def test_wbt_waits_2_ms_for_flash_and_75_for_a_rotating_disk(boxes: Topology) ->
         (2, "e0..1"),
         (75, "d00..11"),
     }
-
-
-@pytest.mark.parametrize(
-    ("names", "shown"),
-    [
-        (("d00", "d01", "d02", "x"), ("d00..02", "x")),
-        (("d8", "d9", "d10"), ("d8..10",)),
-        (("c0t6", "c0t7", "c1t6"), ("c0t6..7", "c1t6")),
-        (("d1", "d3"), ("d1", "d3")),
-        (("p0a", "p1a"), ("p0..1a",)),
-    ],
-)
-def test_names_in_a_row_are_a_range(names: tuple[str, ...], shown: tuple[str, ...]) -> None:
-    assert ranged(names) == shown
 
 
 def test_one_verb_shows_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,11 +11,10 @@ from lab.guest.steps.device import Array, TableStep
 from lab.guest.steps.setting import Confirm
 from lab.realise.capability import missing
 from lab.realise.recipe import devices
-from lab.topology.load import load_topology
 from lab.topology.parameters import apply_setting
 from tests.unit.payload_samples import kernel
 from tests.unit.test_realise_capability import BUILTIN, PARAMETERS
-from tests.unit.test_topology_load import mistakes
+from tests.unit.test_topology_load import load, mistakes
 
 MIB = 1 << 20
 FLAGS = ("no_read_workqueue", "no_write_workqueue", "same_cpu_crypt", "submit_from_crypt_cpus")
@@ -61,8 +60,7 @@ def test_words_of_another_stack_are_refused(changes: Mapping[str, str], says: st
 
 
 def test_mdadm_gets_layout_and_write_behind(tmp_path: Path) -> None:
-    (tmp_path / "t.yaml").write_text(TEXT)
-    plain = load_topology("./t.yaml", near=tmp_path)
+    plain = load(TEXT, tmp_path)
     far = apply_setting(apply_setting(plain, "stack.ten.layout", "far"), "stack.one.write_behind", 256)
     words = {step.name: step.words for step in devices(far) if isinstance(step, Array)}
     assert "--level=raid10 --raid-devices=2 --bitmap=none --chunk=64K --layout=f2 --assume-clean" in words["ten"]
@@ -74,8 +72,7 @@ def test_mdadm_gets_layout_and_write_behind(tmp_path: Path) -> None:
 
 
 def test_a_raid10_whose_copies_are_apart_uses_an_even_number_of_chunks_of_each_member(tmp_path: Path) -> None:
-    (tmp_path / "t.yaml").write_text(TEXT.replace("size: 129M", "size: 3M"))
-    plain = load_topology("./t.yaml", near=tmp_path)
+    plain = load(TEXT.replace("size: 129M", "size: 3M"), tmp_path)
     odd = replace(plain, stacks={**plain.stacks, "ten": replace(plain.stacks["ten"], size=MIB + 65536)})
     # 17 chunks of 64 KiB on each of two members: near has 17 x 2 / 2, far and offset 17 // 2 x 2.
     assert odd.stack_size("ten") == 17 * 65536
@@ -84,8 +81,7 @@ def test_a_raid10_whose_copies_are_apart_uses_an_even_number_of_chunks_of_each_m
 
 
 def test_a_table_has_the_flags_of_dm_crypt_and_a_kernel_must_know_them(tmp_path: Path) -> None:
-    (tmp_path / "t.yaml").write_text(TEXT)
-    topology = load_topology("./t.yaml", near=tmp_path)
+    topology = load(TEXT, tmp_path)
 
     def row() -> str:
         return next(step.rows[0] for step in devices(topology) if isinstance(step, TableStep))

@@ -16,7 +16,7 @@ from lab.topology.load import load_topology
 from lab.topology.model import Link, Origin, Region, StackKind, Topology, Zone, build_order
 from lab.topology.parameters import apply_setting, apply_try
 from lab.topology.ranges import in_ranges, range_names
-from tests.unit.test_topology_load import mistakes
+from tests.unit.test_topology_load import load, mistakes
 
 J4400 = """\
 topology: t
@@ -54,8 +54,7 @@ origins:
 
 @pytest.fixture
 def topology(tmp_path: Path) -> Topology:
-    (tmp_path / "t.yaml").write_text(J4400)
-    return load_topology("./t.yaml", near=tmp_path)
+    return load(J4400, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -265,6 +264,7 @@ def test_an_origin_without_a_parameter_is_refused(tmp_path: Path) -> None:
         (("d9", "d10"), "d9..10"),
         (("a0", "b1"), "a0, b1"),
         (("d0", "d1", "d3"), "d0..1, d3"),
+        (("c0t6", "c0t7", "c1t6"), "c0t6..7, c1t6"),
         (("s1-up", "s2-up"), "s1..2-up"),
     ],
 )

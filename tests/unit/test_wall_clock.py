@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Scenarios on the wall clock: their boots in turn, windows inside a boot, and a verdict by interval."""
 
-import io
 import json
 import math
 import random
@@ -10,23 +9,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from harness.judge.cells import CellResult, missing_cell, result_of_boot
 from harness.judge.verdict import Verdict, judge, judge_in_sequence, unmade, verdict_document
 from harness.noise import Rule, scatter, stopping_rule
 from harness.report.claims import JudgedRun, noise
-from harness.report.terminal.run import Detail, print_verdict
+from harness.report.terminal.run import Detail
 from harness.report.terminal.scenario import describe_scenario
 from harness.run.plan import expand, guest_job
 from harness.scenario.model import Load, Status
 from harness.scenario.timing import Clock
-from lab.base.errors import InputErrors
 from lab.base.record import BootRecord, Outcome
 from lab.topology.model import Driver
 from tests.unit.analysis_samples import SOLO, TOGETHER, cell, claim, control, ratio, scenario
 from tests.unit.format_samples import FACTS
-from tests.unit.scenario_text import GOOD, load
+from tests.unit.scenario_text import GOOD, load, mistakes
+from tests.unit.test_report_terminal import shown_run
 
 ARMS = ("none", "red")
 BOOTS = 12
@@ -175,10 +173,9 @@ def test_the_document_and_the_report_have_the_interval() -> None:
     document = verdict_document(verdict)
     json.dumps(document, allow_nan=False)
     assert document["claims"][0]["interval"]["rounds"] == 6
-    out = io.StringIO()
-    print_verdict(Console(file=out, width=120), JudgedRun(MODEL, verdict, FACTS), Detail.FULL)
-    assert "measured 0.9565, 96.9 % within 0.9300 .. 0.9900 by 6 boots a side: " in out.getvalue()
-    assert "1 claim held (6 boots a side)" in out.getvalue()
+    text = shown_run(JudgedRun(MODEL, verdict, FACTS), 120, Detail.FULL)
+    assert "measured 0.9565, 96.9 % within 0.9300 .. 0.9900 by 6 boots a side: " in text
+    assert "1 claim held (6 boots a side)" in text
     assert "interval" not in verdict_document(judge(scenario([claim()]), both(GOOD_RATIOS)[:6]))["claims"][0]
 
 
@@ -189,12 +186,6 @@ def test_a_scenario_says_when_it_is_judged(tmp_path: Path) -> None:
 
 def wall(text: str = GOOD) -> str:
     return text.replace("clock: virtual", "clock: wall").replace("seeds: 2", "boots: 8\nwindows: 2")
-
-
-def mistakes(text: str, folder: Path) -> str:
-    with pytest.raises(InputErrors) as caught:
-        load(text, folder)
-    return str(caught.value)
 
 
 def test_what_a_scenario_of_the_wall_clock_may_say(tmp_path: Path) -> None:
