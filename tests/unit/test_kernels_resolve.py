@@ -74,8 +74,9 @@ def test_a_series_takes_its_newest_in_the_first_suite(repository: Repository, ca
     assert_complete(exact, "6.1.0-9-amd64")
     assert exact.digest != kernel.digest
     assert resolve("debian:6.1.27", cache).digest == exact.digest
-    with pytest.raises(CannotJudge, match=r"no kernel 6\.1\.2 in Debian's bookworm, bookworm-security"):
+    with pytest.raises(CannotJudge, match=r"no kernel 6\.1\.2 in Debian's bookworm, bookworm-security") as caught:
         resolve("debian:6.1.2", cache)
+    assert "BLKLAB_ARCHIVE_BOOKWORM=" in caught.value.remedy
     assert resolve("debian:bookworm", cache).digest == kernel.digest
 
 
@@ -165,16 +166,6 @@ def test_parts_that_the_suite_lists_no_more_come_from_its_pool(repository: Repos
 
 
 @needs_apt
-def test_parts_that_the_pool_dropped_too(repository: Repository, cache: Cache) -> None:
-    add_split(repository, "trixie-backports", "7.0.13", unlisted=("modules",))
-    repository.publish("sid", "forky", "trixie-backports")
-    next((repository.root / "pool").glob("linux-modules-*")).unlink()
-    with pytest.raises(CannotJudge, match=r"without its linux-modules-7\.0\.13") as caught:
-        resolve("debian:7.0", cache)
-    assert "BLKLAB_ARCHIVE_TRIXIE_BACKPORTS=" in caught.value.remedy
-
-
-@needs_apt
 def test_a_file_of_the_pool_that_is_another_package(repository: Repository, cache: Cache) -> None:
     add_split(repository, "trixie-backports", "7.0.13", unlisted=("modules",))
     repository.publish("sid", "forky", "trixie-backports")
@@ -209,16 +200,6 @@ def test_pinned_kernels_need_no_archive(repository: Repository, cache: Cache) ->
     assert resolve("debian:6.1", cache, refresh=True).release == "6.1.0-50-amd64"
     shutil.rmtree(repository.root)
     assert resolve("debian:6.1", cache).release == "6.1.0-50-amd64"
-
-
-@needs_apt
-@pytest.mark.parametrize("spec", ["debian:6.1", "debian:6.1.99-1"])
-def test_a_kernel_that_no_suite_has(repository: Repository, cache: Cache, spec: str) -> None:
-    add_old(repository, "bookworm", "6.12.0-1", "6.12.1-1")
-    repository.publish("bookworm", "bookworm-security")
-    with pytest.raises(CannotJudge, match="bookworm-security") as caught:
-        resolve(spec, cache)
-    assert "BLKLAB_ARCHIVE_BOOKWORM=" in caught.value.remedy
 
 
 @needs_apt
@@ -345,8 +326,9 @@ def test_a_recorded_kernel_whose_parts_are_not_listed(suites: Repository, cache:
     archive = Archive(cache, sources.debian())
     image = next(one for one in archive.search(BACKPORTS, debian.IMAGES) if one.version == "7.0.13-1~bpo13+1")
     path = r"pool/main/l/linux/linux-base-7\.0\.13\+deb13-amd64_7\.0\.13-1~bpo13\+1_amd64\.deb"
-    with pytest.raises(CannotJudge, match=f"its pool has no {path}"):
+    with pytest.raises(CannotJudge, match=rf"without its linux-base-7\.0\.13.*its pool has no {path}") as caught:
         debian.with_parts(archive, image)
+    assert "BLKLAB_ARCHIVE_TRIXIE_BACKPORTS=" in caught.value.remedy
 
 
 @needs_apt

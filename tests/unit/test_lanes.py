@@ -59,18 +59,6 @@ def waiting(boots: Boots, count: int) -> None:
     boots.await_state(lambda: len(boots.lanes._waiting) == count)
 
 
-def test_as_many_side_by_side_as_there_are_lanes(boots: Boots) -> None:
-    for name in "abc":
-        boots.start(name)
-    boots.await_state(lambda: len(boots.began) == 2)
-    waiting(boots, 1)
-    boots.end(boots.began[0])
-    boots.await_state(lambda: len(boots.began) == 3)
-    for name in list(boots.running):
-        boots.end(name)
-    boots.pool.shutdown()
-
-
 def test_the_lowest_rank_goes_first(boots: Boots) -> None:
     boots.start("a")
     boots.start("b")

@@ -25,6 +25,7 @@ from harness.scenario.timing import Clock
 from lab.base.errors import Misuse
 from tests.unit.analysis_samples import claim, control, scenario
 from tests.unit.record_samples import run_of
+from tests.unit.test_report_terminal import HostTime
 
 MODEL = scenario([claim()], [control()], ["none", "red"])
 KERNELS = tuple(KernelFacts(f"debian:{name}", f"{name}.0-amd64", "Debian", name) for name in ("5.10", "6.1"))
@@ -155,15 +156,8 @@ def test_a_reason_of_several_cells_is_told_once() -> None:
     ]
 
 
-class Hand:
-    seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 def test_the_rest_is_estimated_scenario_by_scenario() -> None:
-    clock = Hand()
+    clock = HostTime()
     tally = Tally(clock)
     tally.take(MatrixStarted((("fast", "5.10", (2, {})), ("slow", "5.10", (2, {})), ("fast", "6.1", (4, {}))), 2))
     tally.take(RunStarted("fast", "5.10", 2, 2, cell=0))
@@ -212,7 +206,7 @@ def test_a_log_gets_a_line_a_cell_and_one_for_each_boot_that_went_wrong() -> Non
 def test_a_terminal_shows_the_boots_that_run() -> None:
     out = io.StringIO()
     console = Console(file=out, width=100, force_terminal=True, color_system=None)
-    with progress(console, now=Hand()) as listen:
+    with progress(console, now=HostTime()) as listen:
         listen(MatrixStarted((("s", "5.10", (2, {})),), 2))
         listen(CellStarted(1, "limited", 3, cell=0))
         listen(CellPhase(1, "load solo", cell=0))
@@ -223,7 +217,7 @@ def test_a_terminal_shows_the_boots_that_run() -> None:
 
 def test_on_a_busy_host_other_scenarios_are_scaled_by_what_the_first_boots_took() -> None:
     """A boot of 5 s by the model took 50 s: one of 20 s takes 200 s. Left: 50 of fast, 2 x 200 of slow."""
-    tally = Tally(Hand())
+    tally = Tally(HostTime())
     tally.take(MatrixStarted((("fast", "6.1", (2, {"a": 5.0})), ("slow", "6.1", (2, {"b": 20.0}))), 1))
     tally.take(CellFinished(1, "a", 1, Status.PASS, 50.0, cell=0))
     assert tally.remaining() == 450.0

@@ -47,12 +47,6 @@ def test_a_function_costs_what_it_executed_on_every_path_and_a_recursion_once() 
     assert found.edges[function("b"), function("b")] == Cost(2, 1100)
 
 
-def test_a_function_has_its_owner_in_brackets() -> None:
-    assert [function(name).title for name in ("submit", "null_blk`queue_rq", "[vdso]`clock_gettime")] == [
-        *("submit", "queue_rq [null_blk]", "clock_gettime [vdso]")
-    ]
-
-
 @pytest.mark.parametrize(
     ("name", "context", "group"),
     [

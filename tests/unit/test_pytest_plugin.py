@@ -67,11 +67,6 @@ def test_the_kernel_is_the_environments_when_none_is_named(
     result.stdout.fnmatch_lines(["*::sample[[]debian:5.10[]]"])
 
 
-def test_a_pass_passes(pytester: pytest.Pytester, lay: Lay) -> None:
-    lay()
-    run(pytester).assert_outcomes(passed=1)
-
-
 def test_a_failure_is_the_report_and_no_traceback(pytester: pytest.Pytester, lay: Lay) -> None:
     lay({"debian:6.1": {"iops": 5}})
     result = run(pytester)
@@ -161,11 +156,6 @@ def test_mistakes_in_a_file_are_errors_of_collection(pytester: pytest.Pytester, 
         ]
     )
     result.stdout.no_fnmatch_line("*Traceback*")
-
-
-def test_x_stops_after_the_first_failure(pytester: pytest.Pytester, lay: Lay) -> None:
-    lay({"debian:6.1": {"iops": 5}}, a=scenario_text("a"), b=scenario_text("b"))
-    run(pytester, "-x").assert_outcomes(failed=1)
 
 
 def test_junit_of_pytest_knows_the_run(pytester: pytest.Pytester, lay: Lay) -> None:

@@ -231,16 +231,7 @@ def made(driver: Driver, *, luns: int = 2, cmd_per_lun: int = 8, hw_queues: int 
 
 def test_a_host_of_scsi_debug_has_no_target_with_its_own_number() -> None:
     lines = script(devices(made(Driver.SCSI_DEBUG, luns=8)))
-    assert [line.split(":")[2] for line in lines if line.startswith("block ")] == [
-        "0",
-        "1",
-        "2",
-        "3",
-        "4",
-        "5",
-        "6",
-        "8",
-    ]
+    assert [line.split(":")[2] for line in lines if line.startswith("block ")] == [*"01234568"]
 
 
 def test_scsi_debug() -> None:

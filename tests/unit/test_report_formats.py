@@ -28,9 +28,7 @@ GOLDEN = Path(__file__).parent / "fixtures" / "formats"
 FORMATS = {"junit.xml": junit_xml, "ktap": ktap, "kcidb.json": kcidb_json, "csv": csv_table}
 WALLS = [("none", 1, {"boot": 7.25}), ("none", 2, {"boot": 1.5})]
 CASES: dict[str, Callable[[], JudgedRun]] = {
-    "everything": lambda: JudgedRun(
-        MODEL, everything(), FACTS, [("none", 1, {"boot": 7.25}), ("none", 2, {"boot": 1.5})]
-    ),
+    "everything": lambda: JudgedRun(MODEL, everything(), FACTS, WALLS),
     "good": good,
 }
 

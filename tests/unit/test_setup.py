@@ -64,11 +64,6 @@ def test_help_is_the_default_and_lists_every_target_the_ten_most_useful_first(de
     assert desk.arguments() == []
 
 
-def test_scenario_passes_only_what_was_given(desk: Desk) -> None:
-    assert desk.make("scenario", "NAME=shared-queue").returncode == 0
-    assert desk.arguments() == ["blklab", "run", "--", "shared-queue"]
-
-
 def test_scenario_passes_every_value(desk: Desk) -> None:
     given = ["NAME=a", "KERNEL=debian:6.1", "BASE=host", "SEEDS=2", "VERIFY=1", "RESULTS=/some/where"]
     assert desk.make("scenario", *given).returncode == 0

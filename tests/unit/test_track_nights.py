@@ -15,36 +15,21 @@ from harness.track.state import Alarm, Folder
 from tests.unit.track_samples import SCENARIOS, Effect, History, MadeUpTracker, made_up, patched_lab
 
 EFFECTS = {
-    "ratio": Effect(together=0.5),
-    "one-per-cent": Effect(function=1.01),
-    "merges-lost": Effect(requests=4.0),
-    "lock": Effect(together=0.97),
-    "tail": Effect(tail=10.0),
-    "weight": Effect(slow=0.5),
-    "seeks": Effect(requests=1.3),
-    "cache-line": Effect(solo=0.985),
-    "hang": Effect(hangs="none"),
-    "hang-of-one-arm": Effect(hangs="red"),
-    "fast": Effect(solo=1.03),
-    "faster": Effect(together=1.02),
-    "shorter-tail": Effect(tail=0.1),
+    "ratio": (Effect(together=0.5), "the share is kept"),
+    "one-per-cent": (Effect(function=1.01), "none.solo.guest.function.beta_fn"),
+    "merges-lost": (Effect(requests=4.0), "disk.reads"),
+    "lock": (Effect(together=0.97), "together.fast.iops"),
+    "tail": (Effect(tail=10.0), "clat.p99"),
+    "weight": (Effect(slow=0.5), "together.slow.iops"),
+    "seeks": (Effect(requests=1.3), "disk.reads"),
+    "cache-line": (Effect(solo=0.985), "together.fast.iops"),
+    "hang": (Effect(hangs="none"), "none"),
+    "hang-of-one-arm": (Effect(hangs="red"), "red"),
+    "fast": (Effect(solo=1.03), "together.fast.iops"),
+    "faster": (Effect(together=1.02), "together.fast.iops"),
+    "shorter-tail": (Effect(tail=0.1), "clat.p99"),
 }
-FIGURES = {
-    "ratio": "the share is kept",
-    "one-per-cent": "none.solo.guest.function.beta_fn",
-    "merges-lost": "disk.reads",
-    "lock": "together.fast.iops",
-    "tail": "clat.p99",
-    "weight": "together.slow.iops",
-    "seeks": "disk.reads",
-    "cache-line": "together.fast.iops",
-    "hang": "none",
-    "hang-of-one-arm": "red",
-    "fast": "together.fast.iops",
-    "faster": "together.fast.iops",
-    "shorter-tail": "clat.p99",
-}
-"""A figure, claim or arm that the alarm has. Less than the 3.21 % by which layout moves the rate of one role
+"""Each with a figure, claim or arm that the alarm has. Less than the 3.21 % by which layout moves the rate of one role
 (docs/results/thresholds.md) is seen where two roles run."""
 WORSE, BETTER, OTHER = Trend.WORSE, Trend.BETTER, Trend.OTHER
 PLAN: Mapping[int, tuple[str, str, Trend]] = {
@@ -107,7 +92,7 @@ def write(history: History) -> Written:
 
 @pytest.fixture
 def tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MadeUpTracker:
-    made = made_up(tmp_path, History(tmp_path / "linux"), EFFECTS)
+    made = made_up(tmp_path, History(tmp_path / "linux"), {name: effect for name, (effect, _) in EFFECTS.items()})
     patched_lab(monkeypatch, made)
     return made
 
@@ -141,7 +126,7 @@ def test_six_nights_name_every_culprit_and_accuse_no_harmless_commit(tracked: Ma
         assert isinstance(number, int)
         assert alarm.parent == tracked.history.git("rev-parse", f"{alarm.culprit}^")
         assert alarm.night == 1 + (number + A_NIGHT - 1) // A_NIGHT
-        wanted = FIGURES[PLAN[number][1].removeprefix("undo ")]
+        _, wanted = EFFECTS[PLAN[number][1].removeprefix("undo ")]
         assert any(move.name.endswith(wanted) for move in alarm.moves), (number, alarm.moves)
     undone = {3: 24, 15: 45}
     for first, last in undone.items():
