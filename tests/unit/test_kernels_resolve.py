@@ -77,6 +77,8 @@ def test_a_series_takes_its_newest_in_the_first_suite(repository: Repository, ca
     with pytest.raises(CannotJudge, match=r"no kernel 6\.1\.2 in Debian's bookworm, bookworm-security") as caught:
         resolve("debian:6.1.2", cache)
     assert "BLKLAB_ARCHIVE_BOOKWORM=" in caught.value.remedy
+    with pytest.raises(CannotJudge, match=r"no kernel 6\.1\.99-1 \(any more\) in Debian's bookworm"):
+        resolve("debian:6.1.99-1", cache)
     assert resolve("debian:bookworm", cache).digest == kernel.digest
 
 

@@ -380,6 +380,8 @@ def test_an_unknown_scenario_gets_a_suggestion() -> None:
     with pytest.raises(Misuse, match="did you mean shared-queue") as caught:
         read_scenario("shared-qeue")
     assert "null-shared-tags" in caught.value.remedy
+    with pytest.raises(Misuse, match="does not exist"):
+        read_scenario("./none.yaml")
     with pytest.raises(Misuse, match="no scenario"):
         read_scenario("")
 

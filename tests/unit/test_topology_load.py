@@ -146,9 +146,11 @@ def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
     assert len(mistakes(text, tmp_path).splitlines()) == 3
 
 
-def test_an_unknown_name_lists_the_catalogue() -> None:
+def test_an_unknown_name_lists_the_catalogue_and_a_missing_file_is_misuse(tmp_path: Path) -> None:
     with pytest.raises(Misuse, match=r"no topology neighbour in the catalogue, did you mean neighbours\?"):
         load_topology("neighbour", near=Path())
+    with pytest.raises(Misuse, match="does not exist"):
+        load_topology("./none.yaml", near=tmp_path)
 
 
 @pytest.mark.parametrize(
