@@ -5,8 +5,10 @@ import os
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Self
 
-from harness.bisect.notebook import ClaimSeen, Observation
+from harness.bisect.notebook import ClaimSeen, Observation, State
+from harness.bisect.repository import Repository
 from harness.scenario.model import Status
 
 THAT = "the neighbour keeps its throughput"
@@ -39,6 +41,15 @@ def commit(folder: Path, number: int, files: Mapping[str, str]) -> str:
     return git(folder, "rev-parse", "HEAD")
 
 
+def line(count: int, culprit: int, broken: tuple[int, ...] = ()) -> list[dict[str, str]]:
+    """Commits that touch a file each; ``culprit`` turns the verdict, ``broken`` ones do not build."""
+    changes = []
+    for number in range(count):
+        word = "does not build" if number in broken else "bad" if number >= culprit else "good"
+        changes.append({f"drivers/f{number}.c": str(number), "verdict": word})
+    return changes
+
+
 class TextOracle:
     """Reads ``verdict`` of a commit in ``clone``: good, bad, or what keeps it from being tested.
 
@@ -64,3 +75,17 @@ class TextOracle:
 
     def kernel(self, commit: str) -> None:
         self.prepared.append(commit)
+
+
+class Bisected:
+    """A history with its clone, the search's state and what it told; the ends are the first and the last commit."""
+
+    def __init__(self, folder: Path, commits: list[str], bad: str = "") -> None:
+        self.folder, self.commits = folder, commits
+        self.state = State("t", str(folder / "tree"), commits[0], bad or commits[-1])
+        self.repository = Repository(folder / "tree", folder / "clone.git")
+        self.told: list[str] = []
+
+    @classmethod
+    def of(cls, folder: Path, changes: Iterable[Mapping[str, str]]) -> Self:
+        return cls(folder, history(folder / "tree", changes))

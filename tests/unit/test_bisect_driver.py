@@ -16,28 +16,16 @@ from harness.scenario.model import Status
 from harness.scenario.ratio import parse_bound
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from tests.unit.analysis_samples import claim, scenario
-from tests.unit.history_samples import THAT, TextOracle, commit, git, history
+from tests.unit.history_samples import THAT, Bisected, TextOracle, commit, git, history, line
 from tests.unit.profile_samples import AFTER, BEFORE, profile
 
 JUDGED = scenario([replace(claim(parse_bound(">= 0.5")), that=THAT)])
 
 
-def line(count: int, culprit: int, broken: tuple[int, ...] = ()) -> list[dict[str, str]]:
-    """Commits that touch a file each; ``culprit`` turns the verdict, ``broken`` ones do not build."""
-    changes = []
-    for number in range(count):
-        word = "does not build" if number in broken else "bad" if number >= culprit else "good"
-        changes.append({f"drivers/f{number}.c": str(number), "verdict": word})
-    return changes
-
-
-class Rig:
-    def __init__(self, folder: Path, commits: list[str], good: str = "", bad: str = "") -> None:
-        self.folder, self.commits = folder, commits
-        self.state = State("t", str(folder / "tree"), good or commits[0], bad or commits[-1])
-        self.repository = Repository(folder / "tree", folder / "clone.git")
+class Rig(Bisected):
+    def __init__(self, folder: Path, commits: list[str], bad: str = "") -> None:
+        super().__init__(folder, commits, bad)
         self.oracle = TextOracle(self.repository.folder)
-        self.told: list[str] = []
 
     def run(self, ahead: int = 0) -> Finding:
         work = self.folder / "work"
@@ -45,13 +33,9 @@ class Rig:
         return Bisection(self.repository, self.oracle, self.state, work, self.told.append, ahead=ahead).run()
 
 
-def rig(folder: Path, changes: list[dict[str, str]]) -> Rig:
-    return Rig(folder, history(folder / "tree", changes))
-
-
 @pytest.mark.parametrize("culprit", [1, 31, 63])
 def test_the_culprit_is_found_and_verified(culprit: int, tmp_path: Path) -> None:
-    made = rig(tmp_path, line(64, culprit))
+    made = Rig.of(tmp_path, line(64, culprit))
     finding = made.run()
     assert finding.culprit is not None and finding.culprit.sha == made.commits[culprit]
     assert finding.verified
@@ -62,7 +46,7 @@ def test_the_culprit_is_found_and_verified(culprit: int, tmp_path: Path) -> None
 
 
 def test_a_step_that_another_layout_turns_is_not_verified(tmp_path: Path) -> None:
-    made = rig(tmp_path, line(16, 5))
+    made = Rig.of(tmp_path, line(16, 5))
     made.oracle.nudge = -0.6
     finding = made.run()
     assert finding.culprit is not None and finding.culprit.sha == made.commits[5]
@@ -73,7 +57,7 @@ def test_a_step_that_another_layout_turns_is_not_verified(tmp_path: Path) -> Non
 
 
 def test_a_shift_by_layout_that_turns_nothing_is_said(tmp_path: Path) -> None:
-    made = rig(tmp_path, line(16, 5))
+    made = Rig.of(tmp_path, line(16, 5))
     made.oracle.nudge = 0.097
     finding = made.run()
     assert finding.verified
@@ -84,7 +68,7 @@ def test_a_shift_by_layout_that_turns_nothing_is_said(tmp_path: Path) -> None:
 
 
 def test_commits_that_do_not_build_are_skipped(tmp_path: Path) -> None:
-    made = rig(tmp_path, line(64, 40, broken=(30, 31, 32, 33)))
+    made = Rig.of(tmp_path, line(64, 40, broken=(30, 31, 32, 33)))
     finding = made.run()
     assert finding.culprit is not None and finding.culprit.sha == made.commits[40]
     assert {step.answer.word for step in finding.steps} == {CommitWord.GOOD, CommitWord.BAD, CommitWord.SKIP}
@@ -92,7 +76,7 @@ def test_commits_that_do_not_build_are_skipped(tmp_path: Path) -> None:
 
 
 def test_what_lies_between_skipped_commits_is_not_guessed(tmp_path: Path) -> None:
-    made = rig(tmp_path, line(10, 6, broken=(4, 5)))
+    made = Rig.of(tmp_path, line(10, 6, broken=(4, 5)))
     finding = made.run()
     assert finding.culprit is None
     assert {found.sha for found in finding.left} == set(made.commits[4:7])
@@ -101,7 +85,7 @@ def test_what_lies_between_skipped_commits_is_not_guessed(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("last", [1, 2, 3, 6])
 def test_a_killed_bisection_loses_no_verdict(last: int, tmp_path: Path) -> None:
-    made = rig(tmp_path, line(64, 37))
+    made = Rig.of(tmp_path, line(64, 37))
     whole = TextOracle(made.repository.folder)
     seen: list[str] = []
 
@@ -122,7 +106,7 @@ def test_a_killed_bisection_loses_no_verdict(last: int, tmp_path: Path) -> None:
 
 
 def test_a_verdict_of_another_setting_is_not_reused(tmp_path: Path) -> None:
-    made = rig(tmp_path, line(16, 5))
+    made = Rig.of(tmp_path, line(16, 5))
     made.run()
     again = TextOracle(made.repository.folder, setting="another QEMU")
     made.oracle = again
@@ -143,14 +127,14 @@ def test_a_repository_whose_head_names_no_branch(head: str, tmp_path: Path) -> N
 
 
 def test_what_git_says_is_in_the_error(tmp_path: Path) -> None:
-    made = rig(tmp_path, line(4, 2))
+    made = Rig.of(tmp_path, line(4, 2))
     (made.repository.folder / "BISECT_TERMS").mkdir()
     with pytest.raises(LabBroken, match=r"(?s)git .* bisect start .*cannot open file .*BISECT_TERMS"):
         made.repository.next_step([made.commits[-1]], [made.commits[0]], [])
 
 
 def test_the_user_s_tree_is_left_alone(tmp_path: Path) -> None:
-    made = rig(tmp_path, line(16, 5))
+    made = Rig.of(tmp_path, line(16, 5))
     before = git(tmp_path / "tree", "status", "--porcelain", "--branch"), git(tmp_path / "tree", "for-each-ref")
     made.run()
     assert (
@@ -161,7 +145,7 @@ def test_the_user_s_tree_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_it_builds_ahead_what_either_answer_wants(tmp_path: Path) -> None:
-    made = rig(tmp_path, line(64, 37))
+    made = Rig.of(tmp_path, line(64, 37))
     made.run(ahead=2)
     wanted = [sha for sha in made.oracle.measured if sha in made.oracle.prepared]
     assert len(wanted) >= 3
@@ -176,7 +160,7 @@ def test_a_culprit_behind_a_merge_is_the_commit_on_its_side(tmp_path: Path) -> N
     git(tmp_path / "tree", "checkout", "--quiet", "main")
     git(tmp_path / "tree", "merge", "--quiet", "--no-ff", "-m", "merge side", "side", date=30)
     tip = commit(tmp_path / "tree", 31, {"t": "x"})
-    finding = Rig(tmp_path, commits, good=commits[0], bad=tip).run()
+    finding = Rig(tmp_path, commits, bad=tip).run()
     assert finding.culprit is not None and finding.culprit.sha == side[3]
     assert finding.cautions == ()
 
@@ -193,7 +177,7 @@ def test_a_culprit_behind_a_merge_is_the_commit_on_its_side(tmp_path: Path) -> N
 def test_cautions(files: dict[str, str], caution: str, tmp_path: Path) -> None:
     changes = line(8, 99)
     changes[5] = dict(files)
-    made = rig(tmp_path, changes)
+    made = Rig.of(tmp_path, changes)
     blamed = made.commits[5]
 
     class Blames(TextOracle):
@@ -211,7 +195,7 @@ def test_cautions(files: dict[str, str], caution: str, tmp_path: Path) -> None:
 def test_a_revert_that_does_not_apply_has_no_word(tmp_path: Path) -> None:
     changes = line(8, 5)
     changes[7]["verdict"] = "bad\n"
-    made = rig(tmp_path, [*changes, {"verdict": "bad\n\n"}])
+    made = Rig.of(tmp_path, [*changes, {"verdict": "bad\n\n"}])
     finding = made.run()
     assert finding.culprit is not None
     assert dict(finding.checks)["the bad end with the commit reverted"] is None
@@ -259,7 +243,7 @@ def test_answers(claim: ClaimSeen, word: CommitWord) -> None:
 
 
 def test_misuse(tmp_path: Path) -> None:
-    made = rig(tmp_path, line(4, 2))
+    made = Rig.of(tmp_path, line(4, 2))
     made.state = State("t", "tree", made.commits[-1], made.commits[0])
     with pytest.raises(Misuse, match="is no ancestor of"):
         made.run()
@@ -274,13 +258,8 @@ def test_misuse(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Finding, list[str]]:
-    folder = tmp_path_factory.mktemp("bisect")
-    changes = [{f"f{number}": "x", "verdict": "bad" if number >= 5 else "good"} for number in range(12)]
-    commits = history(folder / "tree", changes)
-    repository = Repository(folder / "tree", folder / "clone.git")
-    state = State("t", "tree", commits[0], commits[-1])
-    finding = Bisection(repository, TextOracle(repository.folder), state, folder, lambda _: None).run()
-    return finding, commits
+    made = Rig.of(tmp_path_factory.mktemp("bisect"), line(12, 5))
+    return made.run(), made.commits
 
 
 def test_the_conclusion_names_the_commit_and_its_checks(found: tuple[Finding, list[str]]) -> None:

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from harness.bisect.finding import Finding, conclusion, mail, odds_of
-from harness.bisect.notebook import CommitWord, SeedOracle, State
+from harness.bisect.notebook import CommitWord, SeedOracle
 from harness.bisect.releases import between, text
-from harness.bisect.repository import Repository
 from harness.bisect.search import Bisection
 from harness.cli import main
 from harness.commands.bisect import Bisect
@@ -20,7 +19,7 @@ from harness.hunt.kept import KeptFind, Tried
 from harness.limits.entries import load_scenario
 from harness.scenario.model import Scenario
 from lab.base.errors import CannotJudge
-from tests.unit.history_samples import git, history
+from tests.unit.history_samples import Bisected, git
 
 KEPT = KeptFind(
     *("hunt/planted-sleep", "null-blk", "source:6.12+race-sleep", "claim: a waits", ("null_enter",)),
@@ -56,16 +55,14 @@ def oracle(word_of: dict[str, str], tried: list[tuple[str, bool]], told: list[st
 
 
 def bisected(folder: Path, words: list[str], tried: list[tuple[str, bool]] | None = None) -> tuple[Finding, list[str]]:
-    commits = history(folder / "tree", [{f"f{number}": word, "verdict": word} for number, word in enumerate(words)])
-    repository = Repository(folder / "tree", folder / "clone.git")
+    made = Bisected.of(folder, [{f"f{number}": word, "verdict": word} for number, word in enumerate(words)])
 
     class Reverts(dict[str, str]):
         def __missing__(self, sha: str) -> str:
-            return git(repository.folder, "show", f"{sha}:verdict")
+            return git(made.repository.folder, "show", f"{sha}:verdict")
 
-    state = State("t", str(folder / "tree"), commits[0], commits[-1])
     own = oracle(Reverts(), [] if tried is None else tried)
-    return Bisection(repository, own, state, folder, lambda _: None).run(), commits
+    return Bisection(made.repository, own, made.state, folder, made.told.append).run(), made.commits
 
 
 def test_commands_that_repeat_name_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

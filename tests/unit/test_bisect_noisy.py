@@ -13,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.bisect.finding import PARENT, conclusion, mail
-from harness.bisect.notebook import ClaimSeen, CommitWord, Notebook, Observation, State, load_state
-from harness.bisect.repository import Repository
+from harness.bisect.notebook import ClaimSeen, CommitWord, Notebook, Observation, load_state
 from harness.bisect.search import Ends, NoisyBisection, Posterior, search
 from harness.scenario.model import Status
 from lab.base.errors import CannotJudge
 from tests.unit.analysis_samples import scenario
-from tests.unit.history_samples import THAT, commit, git, history
+from tests.unit.history_samples import THAT, Bisected, commit, git, history, line
 
 DEVIATION, SHIFT = 0.1, 0.3
 
@@ -48,18 +47,7 @@ class NoisyOracle:
         raise AssertionError("a build would disturb a measurement by the host's clock")
 
 
-def line(count: int, culprit: int, broken: tuple[int, ...] = ()) -> list[dict[str, str]]:
-    words = ("does not build" if n in broken else "bad" if n >= culprit else "good" for n in range(count))
-    return [{f"f{number}": "x", "verdict": word} for number, word in enumerate(words)]
-
-
-class Rig:
-    def __init__(self, folder: Path, commits: list[str]) -> None:
-        self.folder, self.commits = folder, commits
-        self.repository = Repository(folder / "tree", folder / "clone.git")
-        self.state = State("t", str(folder / "tree"), commits[0], commits[-1])
-        self.told: list[str] = []
-
+class Rig(Bisected):
     def bisection(self, oracle: NoisyOracle) -> NoisyBisection:
         return NoisyBisection(self.repository, oracle, self.state, self.folder, self.told.append)
 
@@ -67,12 +55,8 @@ class Rig:
         return NoisyOracle(self.repository.folder, seed, shift, before)
 
 
-def rig(folder: Path, changes: list[dict[str, str]]) -> Rig:
-    return Rig(folder, history(folder / "tree", changes))
-
-
 def test_the_culprit_is_found_with_its_confidence(tmp_path: Path) -> None:
-    made = rig(tmp_path, line(48, 29))
+    made = Rig.of(tmp_path, line(48, 29))
     oracle = made.oracle(1)
     finding = made.bisection(oracle).run()
     assert finding.culprit is not None and finding.culprit.sha == made.commits[29]
@@ -86,12 +70,12 @@ def test_the_culprit_is_found_with_its_confidence(tmp_path: Path) -> None:
 
 def test_commits_that_cannot_be_tested_are_left_out_or_left_over(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    out = rig(tmp_path / "out", line(24, 15, broken=(5, 11, 12)))
+    out = Rig.of(tmp_path / "out", line(24, 15, broken=(5, 11, 12)))
     finding = out.bisection(out.oracle(2)).run()
     assert finding.culprit is not None and finding.culprit.sha == out.commits[15]
     assert {step.answer.word for step in finding.steps} == {CommitWord.GOOD, CommitWord.BAD, CommitWord.SKIP}
     (tmp_path / "over").mkdir()
-    over = rig(tmp_path / "over", line(24, 12, broken=(11, 12)))
+    over = Rig.of(tmp_path / "over", line(24, 12, broken=(11, 12)))
     finding = over.bisection(over.oracle(3)).run()
     assert finding.culprit is None
     assert [left.sha for left in finding.left] == over.commits[11:14]
@@ -100,7 +84,7 @@ def test_commits_that_cannot_be_tested_are_left_out_or_left_over(tmp_path: Path)
 
 
 def test_ratios_measured_before_a_kill_count(tmp_path: Path) -> None:
-    made = rig(tmp_path, line(32, 20))
+    made = Rig.of(tmp_path, line(32, 20))
     count = 0
 
     def kill() -> None:
@@ -157,14 +141,14 @@ def test_a_merge_whose_sides_are_good_is_the_culprit_itself(tmp_path: Path) -> N
 
 
 def test_ends_that_are_not_apart_stop_the_search(tmp_path: Path) -> None:
-    made = rig(tmp_path, line(8, 4))
+    made = Rig.of(tmp_path, line(8, 4))
     with pytest.raises(CannotJudge, match="the ends are not apart"):
         made.bisection(made.oracle(3, shift=0.02)).run()
     assert len(load_state(tmp_path, made.state).observations) == 2
 
 
 def test_what_was_measured_stays_when_a_commit_cannot_be_tested_any_more(tmp_path: Path) -> None:
-    made = rig(tmp_path, line(4, 2))
+    made = Rig.of(tmp_path, line(4, 2))
     notes = Notebook(tmp_path, made.state, made.oracle(9), made.told.append)
     first = notes.once_more(made.commits[1])
     assert len(notes.once_more(made.commits[1]).claims[0].values) == 2
