@@ -155,35 +155,6 @@ def test_times_are_those_of_fio() -> None:
         fio_integer("1e3")
 
 
-@pytest.mark.parametrize(
-    ("option", "says"),
-    [
-        ("bssplit=4k/50:8k/40", "job.fio:6:1: bssplit: the shares add up to 90 %, not to 100"),
-        ("bssplit=4k/50:8000/50", "job.fio:6:1: bssplit: 8000 is not a multiple of 512"),
-        ("bssplit=4k:8k", "job.fio:6:1: bssplit: expected sizes with shares"),
-        ("rw=randtrim", "job.fio:6:1: rw: expected one of read, write"),
-        ("bs=1000", "job.fio:6:1: bs: 1000 is not a multiple of 512"),
-        ("bsrange=4k-64k", "job.fio:6:1: bsrange: a role has one size"),
-        ("iodepth=many", 'job.fio:6:1: iodepth: "many" is not a whole number'),
-        ("numjobs=257", "job.fio:6:1: numjobs: expected an integer from 1 to 256"),
-        ("filename=/dev/sda:/dev/sdb", "job.fio:6:1: filename: 2 files in turn share 1 in flight"),
-        ("kb_base=1000", "job.fio:6:1: kb_base: sizes in powers of 1000"),
-        ("startdelay=1-4", 'job.fio:6:1: startdelay: "1-4" is not a time'),
-        ("wait_for=nobody", "job.fio:6:1: wait_for: no job nobody above it"),
-    ],
-)
-def test_options_without_a_counterpart_are_refused_with_their_line(
-    option: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = f"[a]\ndirect=1\nrw=randread\nioengine=libaio\n\n{option}\nsize=64m\n"
-    assert says in refused(text, tmp_path, capsys)
-    name = option.partition("=")[0]
-    scenario = draft(written(text, tmp_path), tmp_path, "--without", name)
-    comment = " ".join((tmp_path / "job.yaml").read_text().replace("\n#", "").split())
-    assert f"job.fio:6: {option} is left out" in comment
-    assert scenario.loads
-
-
 def test_registered_buffers_and_a_polling_thread_carry_over_to_io_uring(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -146,6 +146,18 @@ def test_posixaio_has_one_request_of_a_file_in_flight(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "says"),
     [
+        ("bssplit=4k/50:8k/40", "job.fio:6:1: bssplit: the shares add up to 90 %, not to 100"),
+        ("bssplit=4k/50:8000/50", "job.fio:6:1: bssplit: 8000 is not a multiple of 512"),
+        ("bssplit=4k:8k", "job.fio:6:1: bssplit: expected sizes with shares"),
+        ("rw=randtrim", "job.fio:6:1: rw: expected one of read, write"),
+        ("bs=1000", "job.fio:6:1: bs: 1000 is not a multiple of 512"),
+        ("bsrange=4k-64k", "job.fio:6:1: bsrange: a role has one size"),
+        ("iodepth=many", 'job.fio:6:1: iodepth: "many" is not a whole number'),
+        ("numjobs=257", "job.fio:6:1: numjobs: expected an integer from 1 to 256"),
+        ("filename=/dev/sda:/dev/sdb", "job.fio:6:1: filename: 2 files in turn share 1 in flight"),
+        ("kb_base=1000", "job.fio:6:1: kb_base: sizes in powers of 1000"),
+        ("startdelay=1-4", 'job.fio:6:1: startdelay: "1-4" is not a time'),
+        ("wait_for=nobody", "job.fio:6:1: wait_for: no job nobody above it"),
         ("filename=a:b", "job.fio:6:1: filename: several files of one job share its iodepth"),
         ("nrfiles=2", "job.fio:6:1: nrfiles: several files of one job share its iodepth"),
         ("ioengine=cpuio", "job.fio:6:1: ioengine: cpuio does no I/O to a block device (leave this job out: "),
@@ -167,11 +179,15 @@ def test_posixaio_has_one_request_of_a_file_in_flight(tmp_path: Path) -> None:
         ("rate_process=poisson", "job.fio:6:1: rate_process: the role has no rate (write rate or rate_iops)"),
     ],
 )
-def test_what_a_role_does_not_have_is_refused_with_what_would_change(
+def test_what_a_role_does_not_have_is_refused_with_its_line_and_left_out_on_request(
     option: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = f"[a]\ndirect=1\nrw=randread\nioengine=libaio\n\n{option}\nsize=64m\n"
     assert says in refused(text, tmp_path, capsys)
+    scenario = draft(written(text, tmp_path), tmp_path, "--without", option.partition("=")[0])
+    comment = " ".join((tmp_path / "job.yaml").read_text().replace("\n#", "").split())
+    assert f"job.fio:6: {option} is left out" in comment
+    assert scenario.loads
 
 
 def test_mistakes_have_the_places_of_the_authors_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,28 +51,19 @@ def test_it_follows_what_comes_goes_and_is_judged_again(tmp_path: Path) -> None:
     assert indexed_runs(tmp_path)[-1].status == "FAIL"
 
 
-def overwrite(path: Path) -> None:
-    path.write_bytes(b"not an index at all" * 100)
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:100])
-
-
-def other_schema(path: Path) -> None:
-    path.write_text(path.read_text().replace('"schema": 4', '"schema": 99'))
-
-
-def other_fields(path: Path) -> None:
-    path.write_text(path.read_text().replace('"stamp"', '"since"'))
-
-
-def other_rows(path: Path) -> None:
-    path.write_text(f'{{"schema": {SCHEMA}, "runs": [1, null]}}')
-
-
-@pytest.mark.parametrize("damage", [overwrite, cut, other_schema, other_fields, other_rows, Path.unlink])
-def test_a_damaged_index_is_made_anew(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(b"not an index at all" * 100),
+        lambda path: path.write_bytes(path.read_bytes()[:100]),
+        lambda path: path.write_text(path.read_text().replace(f'"schema": {SCHEMA}', '"schema": 99')),
+        lambda path: path.write_text(path.read_text().replace('"stamp"', '"since"')),
+        lambda path: path.write_text(f'{{"schema": {SCHEMA}, "runs": [1, null]}}'),
+        Path.unlink,
+    ],
+    ids=["overwritten", "cut", "other schema", "other fields", "other rows", "gone"],
+)
+def test_a_damaged_index_is_made_anew(tmp_path: Path, damage: Callable[[Path], object]) -> None:
     run_of(tmp_path, [95.0])
     before = indexed_runs(tmp_path)
     damage(tmp_path / FILE)
