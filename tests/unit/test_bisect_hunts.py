@@ -11,7 +11,6 @@ from harness.bisect.finding import Finding, conclusion, mail, odds_of
 from harness.bisect.notebook import CommitWord, SeedOracle
 from harness.bisect.releases import between, text
 from harness.bisect.search import Bisection
-from harness.cli import main
 from harness.commands.bisect import Bisect
 from harness.commands.parser import build_parser
 from harness.grid.lines import GridRow
@@ -151,10 +150,3 @@ def test_what_a_search_finds_is_told() -> None:
     told: list[str] = []
     oracle({"debian:6.1": "bad"}, [], told).measure("debian:6.1")
     assert told == ["debian:6.1: 35 seeds: claim: a waits 4 ms"]
-
-
-@pytest.mark.parametrize("words", [["x"], ["--seeds", "4"], ["--arm", "a"], ["--figure", "a.b.c"]], ids=" ".join)
-def test_words_of_bisect_that_do_not_go_with_a_find(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    ends = ["--good", "debian:6.1", "--bad", "debian:6.12"]
-    assert main(["bisect", *words, "--hunt", "planted-sleep", *ends]) == 129
-    assert "--hunt does not go with" in capsys.readouterr().err

@@ -106,48 +106,6 @@ def test_leaving_by_the_back_door(monkeypatch: pytest.MonkeyPatch, code: "int | 
     assert code_of(monkeypatch, raising(SystemExit(code))) == expected
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["frobnicate"],
-        ["--nosuch"],
-        ["run"],
-        ["run", "a", "b"],
-        ["run", "x", "--nosuch"],
-        ["run", "x", "--seeds", "many"],
-        ["run", "x", "--seeds", "0"],
-        ["run", "x", "--seeds", "65"],
-        ["run", "nosuch"],
-        ["show"],
-        ["show", "nosuch"],
-        ["show", "shared-queue", "--arm", "nosuch"],
-        ["judge"],
-        ["judge", "/nonexistent"],
-        ["judge", "."],
-        ["run", "shared-queue", "--kernel", ""],
-        ["run", "shared-queue", "--base", ""],
-        ["matrix", "--kernels", ""],
-        ["check"],
-        ["check", "calibration", "nosuch"],
-        ["check", "evidence"],
-        ["compare", "debian:6.1"],
-        ["compare", "a", "b", "--history", "shared-queue"],
-        ["help", "frobnicate"],
-        ["store", "cache"],
-        ["store", "cache", "frobnicate"],
-        ["list", "extra"],
-    ],
-    ids=" ".join,
-)
-def test_misuse(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 129
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("blklab: ")
-    assert "Traceback" not in err
-
-
 def test_arguments_cannot_control_the_terminal_or_flood_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", f"no\x1b[2J\u202e{'x' * 100_000}"]) == 129
     err = capsys.readouterr().err
@@ -257,25 +215,6 @@ def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) 
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"blklab {project['version']}\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "suggestion"),
-    [
-        (["rnu"], "did you mean run?"),
-        (["store", "cahce"], "did you mean cache?"),
-        (["run", "shared-queue", "--kernal", "debian:6.1"], "did you mean --kernel?"),
-        (["run", "shared-queue", "--verfiy"], "did you mean --verify?"),
-        (["store", "cache", "prune", "--kepe=2G"], "did you mean --keep?"),
-        (["help", "--completion", "fsh"], "did you mean fish?"),
-    ],
-    ids=" ".join,
-)
-def test_a_misspelt_word_gets_a_suggestion(
-    words: list[str], suggestion: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == EXIT_MISUSE
-    assert suggestion in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -417,10 +356,3 @@ def test_list_names_every_scenario_and_every_topology(capsys: pytest.CaptureFixt
     assert main(["list", "--topologies"]) == 0
     named = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert named == [topology.name for topology in catalogue()]
-
-
-def test_show_of_neither_a_scenario_nor_a_topology(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", "3ware-850"]) == EXIT_MISUSE
-    said = capsys.readouterr().err
-    assert 'no scenario and no topology "3ware-850", did you mean 3ware-8506?' in said
-    assert "blklab list --topologies" in said

@@ -73,12 +73,6 @@ def test_what_cannot_be_written_and_details_that_exclude_each_other_are_refused(
     assert said.out == ""
 
 
-def test_run_refuses_a_target_before_it_fetches_a_kernel(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--kernel", "debian:6.1", "--junit", "nowhere/r.xml"]
-    assert main(["run", "null-shared-tags", *options]) == EXIT_MISUSE
-    assert "nowhere is not a folder" in capsys.readouterr().err
-
-
 @pytest.fixture
 def pipe(tmp_path: Path) -> Iterator[tuple[Path, list[bytes]]]:
     path, received = tmp_path / "pipe", list[bytes]()

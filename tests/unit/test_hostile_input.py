@@ -72,6 +72,50 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
+        ("", "the following arguments are required: COMMAND"),
+        ("--nosuch", "the following arguments are required: COMMAND"),
+        ("''", 'COMMAND: no "" here'),
+        ("frobnicate", 'COMMAND: no "frobnicate" here'),
+        ("rnu", "did you mean run?"),
+        ("help frobnicate", 'COMMAND: no "frobnicate" here'),
+        ("help ''", 'COMMAND: no "" here'),
+        ("help --completion fsh", "did you mean fish?"),
+        ("list extra", "unrecognized arguments: extra"),
+        ("check", "the following arguments are required: COMMAND"),
+        ("check evidence", 'COMMAND: no "evidence" here'),
+        ("check calibration nosuch", 'no scenario "nosuch" in '),
+        ("store cahce", "did you mean cache?"),
+        ("store cache", "the following arguments are required: COMMAND"),
+        ("store cache frobnicate", 'COMMAND: no "frobnicate" here'),
+        ("store cache prune --kepe=2G", "did you mean --keep?"),
+        ("run", "run needs a scenario"),
+        ("run ''", "argument scenario: expected a value, got an empty one"),
+        ("run nosuch", 'no scenario "nosuch" in '),
+        ("run x --nosuch", "unrecognized arguments: --nosuch"),
+        ("run shared-queue --verfiy", "did you mean --verify?"),
+        ("run shared-queue --kernal debian:6.1", "did you mean --kernel?"),
+        ("run shared-queue --kernel ''", "argument --kernel: expected a value, got an empty one"),
+        ("run shared-queue --base ''", "argument --base: expected a value, got an empty one"),
+        ("run shared-queue --kernel debian:6.1 --junit nowhere/r.xml", "nowhere is not a folder"),
+        ("run x --seeds 0", "expected an integer, from 1 to 64, got '0'"),
+        ("run x --seeds 65", "expected an integer, from 1 to 64, got '65'"),
+        ("matrix --kernels ''", "argument --kernels: expected a value, got an empty one"),
+        ("show", "the following arguments are required: NAME"),
+        ("show nosuch", 'no topology "nosuch"\n  remedy: blklab list and blklab list --topologies show the names'),
+        ("show 3ware-850", 'no scenario and no topology "3ware-850", did you mean 3ware-8506?'),
+        ("show shared-queue --arm nosuch", "no arm nosuch"),
+        ("judge", "the following arguments are required: run"),
+        ("judge .", ". does not contain a run"),
+        ("compare debian:6.1", "compare needs BEFORE and AFTER"),
+        ("compare a b --history shared-queue", "--history does not go with BEFORE"),
+        ("hunt --kept planted-sleep --first 3", "--kept does not go with --first"),
+        ("hunt x --kept planted-sleep", "--kept does not go with scenario"),
+        ("hunt --replay a x", "--replay does not go with scenario"),
+        ("hunt --replay qos-sleepers", "is kept without its schedule\n  remedy: blklab hunt --kept NAME"),
+        *(
+            (f"bisect {words} --hunt planted-sleep --good debian:6.1 --bad debian:6.12", "--hunt does not go with")
+            for words in ("x", "--seeds 4", "--arm a", "--figure a.b.c")
+        ),
         ("show mutant.yaml", "mutant: there is no no-such-mutant"),
         ("run mutant.yaml --dry-run", "mutant: there is no no-such-mutant"),
         ("run waiters --kernel mutant:no-such", "there is no mutant no-such"),
@@ -146,7 +190,7 @@ def test_a_mistake_is_one_sentence_before_anything_is_fetched(
     before = sorted(inputs.iterdir())
     assert main(shlex.split(line)) == MISUSE
     out, err = capsys.readouterr()
-    assert says in err
+    assert says in err and err.startswith("blklab: ")
     assert (out, printable(err)) == ("", err)
     assert "Traceback" not in err and len(err) < 5_000
     assert [path for path in inputs.rglob("*") if path.is_file() and path.parent.name == "cache"] == []

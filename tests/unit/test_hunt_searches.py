@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 
 from harness.base.checkout import HUNTS
-from harness.cli import main
 from harness.hunt.kept import KeptFind, Tried, enough, find_file, read_find, try_find, write_find
 from harness.hunt.matrix import hunt_matrix, keep_hunts, kept_hunts
 from harness.hunt.search import MIXED, Limits, Mix, Search
@@ -156,22 +155,6 @@ def test_a_search_on_a_cluster_makes_its_boots_there(tmp_path: Path) -> None:
     elsewhere: Any = object()
     assert Search([boots], STALLS, tmp_path, 2, make=elsewhere).run(Limits(5)).seeds == 5
     assert boots.makers == {elsewhere}
-
-
-def test_words_of_hunt_that_contradict_each_other(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (
-        ["--kept", "planted-sleep", "--first", "3"],
-        ["x", "--kept", "planted-sleep"],
-        ["--replay", "a", "x"],
-    ):
-        assert main(["hunt", *words]) == 129
-        assert "does not go with" in capsys.readouterr().err
-
-
-def test_a_find_without_a_schedule_is_searched_for(capsys: pytest.CaptureFixture[str]) -> None:
-    assert not read_find(HUNTS / "qos-sleepers.yaml").changes
-    assert main(["hunt", "--replay", "qos-sleepers"]) == 129
-    assert "blklab hunt --kept" in capsys.readouterr().err
 
 
 def test_a_find_names_its_scenario_so_that_it_loads_again() -> None:
