@@ -88,12 +88,12 @@ def test_behind_one_queue_each_role_is_allowed_what_its_own_disk_allows() -> Non
     assert bound(topology, lopsided, lopsided.roles["hog"], "iops") == pytest.approx(250)
 
 
-def modelled(seek: int = 0) -> Topology:
+def modelled() -> Topology:
     disks = {
-        "left": Disk("left", GIB, rate=8 * 10**6, seek=seek, links=("wire",)),
-        "right": Disk("right", GIB, rate=8 * 10**6, seek=seek, links=("wire",)),
-        "slow": Disk("slow", GIB, rate=2 * 10**6, seek=seek, links=("wire",)),
-        "alone": Disk("alone", GIB, rate=8 * 10**6, seek=seek),
+        "left": Disk("left", GIB, rate=8 * 10**6, links=("wire",)),
+        "right": Disk("right", GIB, rate=8 * 10**6, links=("wire",)),
+        "slow": Disk("slow", GIB, rate=2 * 10**6, links=("wire",)),
+        "alone": Disk("alone", GIB, rate=8 * 10**6),
     }
     luns = {name: Lun(name, "h", (name,)) for name in disks}
     hba = Hba("h", Driver.TCMU, 64, 64)
@@ -102,16 +102,6 @@ def modelled(seek: int = 0) -> Topology:
 
 def stream(name: str, disk: str) -> Role:
     return replace(role(name, disk, 4), rw="read", bs=64 << 10)
-
-
-def test_a_modelled_disk_seeks_for_all_but_a_lone_stream() -> None:
-    topology = modelled(seek=8 * MS)
-    one = load("one", stream("s", "alone"))
-    assert bound(topology, one, one.roles["s"], "bw") == pytest.approx(8e6)
-    random = load("random", role("r", "alone", 8))
-    assert bound(topology, random, random.roles["r"], "iops") == pytest.approx(1 / (0.008 + 4096 / 8e6))
-    two = load("two", stream("s", "alone"), stream("t", "alone"))
-    assert bound(topology, two, two.roles["s"], "iops") == pytest.approx(1 / (0.008 + 65536 / 8e6))
 
 
 def test_disks_on_a_link_share_it_and_what_one_leaves_the_others_get() -> None:

@@ -26,7 +26,6 @@ from harness.judge.cells import (
     result_of_boot,
     roll_up,
     window_values,
-    worst,
 )
 from harness.judge.claims import XFAIL, XPASS, JudgedCondition, ReproductionVerdict
 from harness.judge.verdict import Verdict, judge, verdict_document
@@ -172,11 +171,6 @@ def test_only_boots_invalidated_by_the_host_are_repeated() -> None:
 )
 def test_parts_roll_up(incidents: list[Status], required: list[Status], status: Status) -> None:
     assert roll_up(incidents, required) is status
-
-
-@given(st.lists(ANY, min_size=1))
-def test_worst_is_the_first_of_the_order(statuses: list[Status]) -> None:
-    assert all(WORST_FIRST.index(worst(statuses)) <= WORST_FIRST.index(status) for status in statuses)
 
 
 @given(st.lists(ANY), st.lists(ANY))

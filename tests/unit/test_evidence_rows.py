@@ -10,7 +10,6 @@ from harness.base.checkout import SCENARIOS
 from harness.base.plain import identity
 from harness.scenario.load import read_scenario
 from harness.scenario.model import Agreement, Reproduction, Scenario, Source
-from harness.scenario.registry import PER_IO
 from harness.scenario.timing import Clock
 from lab.base.errors import InputErrors, Misuse
 from lab.kernels.mutants import catalogue
@@ -52,17 +51,6 @@ def test_every_topic_has_rows_of_shipped_files(rows: tuple[EvidenceRow, ...]) ->
     for row in rows:
         named = {control.mutant for control in row.scenario.controls}
         assert not row.mutant or (row.mutant in catalogue() and row.mutant in named), row.name
-
-
-def test_the_cost_of_an_io_is_measured_for_every_device_elevator_and_engine() -> None:
-    model = read_scenario("io-cost")
-    elevators = {"null-blk": 4, "scsi-debug": 4, "nvmet-tcp": 2, "dm-stripe": 2, "md-raid1": 2}
-    named = ("none", "mq-deadline", "kyber", "bfq")
-    wanted = {f"{device}-{elevator}" for device, count in elevators.items() for elevator in named[:count]}
-    assert wanted == model.arms.keys()
-    assert {*model.loads} == {"libaio", "io-uring", "sync"}
-    assert all(arm.queue["scheduler"] == name.split("-", 2)[2] for name, arm in model.arms.items())
-    assert all(PER_IO in claim.ratio.text for claim in model.claims)
 
 
 def test_words_choose_topics_and_rows(rows: tuple[EvidenceRow, ...]) -> None:
