@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,15 +143,6 @@ def test_what_the_parser_knows_of_a_run_s_folder() -> None:
     assert RUN_FILE == PLAN
 
 
-def test_a_full_device_gets_one_line() -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "harness", "list"], check=False, stdout=full, stderr=subprocess.PIPE, text=True
-        )
-    assert done.returncode == LAB_BROKEN
-    assert done.stderr == "blklab: the output cannot be written: No space left on device\n"
-
-
 def leaves(words: Iterable[CommandWord], *before: str) -> Iterator[tuple[str, ...]]:
     for word in words:
         yield from leaves(word.words, *before, word.name) if word.words else [(*before, word.name)]
@@ -246,6 +238,11 @@ def python(program: str, **streams: int) -> "subprocess.CompletedProcess[bytes]"
     return subprocess.run([sys.executable, "-c", program], cwd=CHECKOUT, check=False, **streams)  # type: ignore[call-overload,no-any-return]
 
 
+def blklab(*words: str, **more: Any) -> "subprocess.CompletedProcess[bytes]":
+    """The command in a process of its own."""
+    return subprocess.run([sys.executable, "-m", "harness", *words], cwd=CHECKOUT, check=False, **more)
+
+
 @pytest.mark.parametrize("missing", ["yaml", "rich", "zstandard", "lab.base.errors", "harness.commands", "lab.session"])
 def test_a_failed_import_is_no_verdict(missing: str) -> None:
     program = f"import sys; sys.modules[{missing!r}] = None\nfrom harness.cli import main; sys.exit(main(['run', 'x']))"
@@ -263,13 +260,9 @@ def test_a_module_that_cannot_be_parsed_exits_128(tmp_path: Path) -> None:
 
 
 def test_the_module_runs_as_the_script_and_an_error_that_cannot_be_printed_exits_128() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "harness", "frobnicate"], cwd=CHECKOUT, check=False, capture_output=True
-    )
-    assert done.returncode == 129
+    assert blklab("frobnicate", stderr=subprocess.DEVNULL).returncode == 129
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run([sys.executable, "-m", "harness", "frobnicate"], cwd=CHECKOUT, check=False, stderr=full)
-    assert done.returncode >= 128
+        assert blklab("frobnicate", stderr=full).returncode >= 128
 
 
 def test_show_names_what_a_role_does_besides_its_size(capsys: pytest.CaptureFixture[str]) -> None:
@@ -283,12 +276,11 @@ def test_show_names_what_a_role_does_besides_its_size(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("words", [["store", "cache", "list"], ["show", "shared-queue"]], ids=" ".join)
 def test_output_that_cannot_be_written_exits_128(words: list[str], unbuffered: str, tmp_path: Path) -> None:
     """The interpreter itself would leave with 120, or with 1 when the complaint cannot be written either."""
-    command = [sys.executable, "-m", "harness", *words]
     environment = {"PYTHONUNBUFFERED": unbuffered, "BLKLAB_CACHE": str(tmp_path)}
     with Path("/dev/full").open("wb") as full:
-        for errors in (subprocess.DEVNULL, full):
-            done = subprocess.run(command, cwd=CHECKOUT, check=False, env=environment, stdout=full, stderr=errors)
-            assert done.returncode == 128
+        done = blklab(*words, env=environment, stdout=full, stderr=subprocess.PIPE)
+        assert done.returncode == blklab(*words, env=environment, stdout=full, stderr=full).returncode == LAB_BROKEN
+    assert done.stderr == b"blklab: the output cannot be written: No space left on device\n"
 
 
 def test_results_and_progress_in_one_file_are_in_their_order() -> None:

@@ -220,13 +220,17 @@ FILESYSTEM = (
 )
 
 
+@pytest.fixture
+def on_files(tmp_path: Path) -> tuple[str, ...]:
+    """Options that put the files below /mnt on a filesystem."""
+    (tmp_path / "fs.yaml").write_text(FILESYSTEM)
+    return ("--topology", str(tmp_path / "fs.yaml"), "--map", "/mnt=fs")
+
+
 def test_a_job_on_a_filesystem_only_measures_and_keeps_its_written_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    on_files: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = tmp_path / "fs.yaml"
-    place.write_text(FILESYSTEM)
     job = "[j]\nfilename=/mnt/f\nrw=randwrite\ndirect=1\nioengine=io_uring\nregisterfiles\nnorandommap\noverwrite=1\n"
-    on_files = ("--topology", str(place), "--map", "/mnt=fs")
     without = refused(job, tmp_path, capsys, *on_files)
     assert "job.fio:2:1: disk: a role on the filesystem fs needs a size (write size: 64M)" in without
     large = refused(job + "size=1g\n", tmp_path, capsys, *on_files)
@@ -263,13 +267,11 @@ def test_polling_jobs_need_poll_queues(tmp_path: Path, capsys: pytest.CaptureFix
     assert "no first claim where null_blk completes what is polled" in capsys.readouterr().err
 
 
-def test_jobs_of_one_file_on_a_filesystem_share_it(tmp_path: Path) -> None:
+def test_jobs_of_one_file_on_a_filesystem_share_it(on_files: tuple[str, ...], tmp_path: Path) -> None:
     """fio gives the clones of a job one file where it names the file, else each its own."""
-    place = tmp_path / "fs.yaml"
-    place.write_text(FILESYSTEM)
     common = "[global]\nrw=randwrite\ndirect=1\nsize=8m\ndirectory=/mnt\n"
     job = f"{common}[a]\nfilename=f\nnumjobs=2\n[b]\nfilename=f\nsize=4m\n[c]\nfilename=g\n[d]\nnumjobs=2\n"
-    scenario = draft(written(job, tmp_path), tmp_path, "--topology", str(place), "--map", "/mnt=fs")
+    scenario = draft(written(job, tmp_path), tmp_path, *on_files)
     roles = scenario.loads["together"].roles
     files = {name: role.options.get("files") for name, role in roles.items()}
     assert files == dict.fromkeys(("a", "b"), "shared-f") | dict.fromkeys(("c", "d"))
@@ -282,10 +284,9 @@ def test_jobs_of_one_file_on_a_filesystem_share_it(tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_that_is_read_first_is_read_by_a_step_and_stays_in_the_cache(tmp_path: Path) -> None:
-    place = tmp_path / "fs.yaml"
-    place.write_text(FILESYSTEM)
-    on_files = ("--topology", str(place), "--map", "/mnt=fs")
+def test_a_file_that_is_read_first_is_read_by_a_step_and_stays_in_the_cache(
+    on_files: tuple[str, ...], tmp_path: Path
+) -> None:
     job = "[j]\ndirectory=/mnt\nrw=randwrite\nioengine=psync\nnumjobs=2\nsize=8m\npre_read=1\n"
     load = draft(written(job, tmp_path), tmp_path, *on_files).loads["solo-j"]
     assert [(step.rw, step.direct, step.options["files"], step.options["size"]) for step in load.warm] == [
