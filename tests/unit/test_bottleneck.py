@@ -29,7 +29,7 @@ from harness.scenario.load import read_scenario
 from harness.scenario.model import Arm, Load, Role
 from lab.guest.steps.device import TableStep
 from lab.realise.recipe import devices
-from lab.topology.model import Driver, Hba, Topology
+from lab.topology.model import Topology
 from tests.unit.bottleneck_samples import USES, disks, each, held, named, scenario, use
 
 FIXTURES = Path(__file__).parent / "fixtures" / "samples"
@@ -327,11 +327,6 @@ def test_of_two_full_queues_both_are_named() -> None:
     found = bottleneck(arm, load, [full], {"hog": 4096, "victim": 4096})
     assert found.label == "hba.loop.can_queue"
     assert "; lun.serial-1 +1.cmd_per_lun at the limit too; " in found.figure
-
-
-def test_one_entry_of_an_nvme_queue_stays_free() -> None:
-    hba = Hba("nvme", Driver.NVME, 16, 16)
-    assert (hba.tags, replace(hba, driver=Driver.NULL_BLK).tags) == (15, 16)
 
 
 def test_a_sentence_about_several_loads_has_the_figures_of_all() -> None:
