@@ -27,7 +27,7 @@ from tools.evidence.pages import (
     worst_code,
     zoo_page,
 )
-from tools.evidence.rows import FACTORS, EvidenceRow, RowSide, Topic, claim_rows, report_rows
+from tools.evidence.rows import FACTORS, EvidenceRow, Topic, claim_rows, report_rows
 from tools.evidence.scorer import NullPair, RowScore
 
 
@@ -253,8 +253,3 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head(path: Path) -> None:
         count = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
         assert not (width and count) or count == width, line
         width = count
-
-
-def test_an_expected_bad_side_is_held() -> None:
-    (score,) = on(changed(STARVED, bad_on=("5.10",)), "5.10", 10)
-    assert (score.expected, score.side, score.held) == (RowSide.BAD, RowSide.BAD, True)
