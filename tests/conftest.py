@@ -2,6 +2,7 @@
 """What every test may use."""
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def checkout() -> Path:
     """The folder that holds the sources under test."""
     return _HERE.parent
+
+
+@pytest.fixture(autouse=True, scope="session")
+def host_tools() -> Iterator[None]:
+    """The host's compiler and depmod: no test but those that boot kernels downloads the lab's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BLKLAB_TOOLS", "host")
+        yield

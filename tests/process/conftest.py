@@ -65,14 +65,6 @@ def fake_qemu(tmp_path: Path) -> FakeQemu:
     return make
 
 
-@pytest.fixture(autouse=True, scope="package")
-def host_tools() -> Iterator[None]:
-    """The host's compiler and depmod: these tests download nothing."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BLKLAB_TOOLS", "host")
-        yield
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     path = tmp_path / "boot"

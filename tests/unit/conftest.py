@@ -13,14 +13,6 @@ from tests.unit.diskd_library import library
 from tests.unit.kernel_samples import Repository
 
 
-@pytest.fixture(autouse=True, scope="package")
-def host_tools() -> Iterator[None]:
-    """The host's compiler and depmod: these tests download nothing."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BLKLAB_TOOLS", "host")
-        yield
-
-
 @pytest.fixture(scope="session")
 def lib(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The C parts of the in-guest disk."""

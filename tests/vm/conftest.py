@@ -19,7 +19,7 @@ KERNEL = "debian:6.1"
 
 @pytest.fixture(autouse=True, scope="package")
 def lab_tools() -> Iterator[None]:
-    """The lab's own compiler and depmod: figures depend on them. Tests of processes leave the host's in a worker."""
+    """The lab's own compiler and depmod: figures depend on them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("BLKLAB_TOOLS", raising=False)
         yield
