@@ -125,14 +125,6 @@ def _kind(figure: Figure, key: FigureKey, figures: Figures) -> str:
             return f"{figure.noise}, {company}"
 
 
-@lru_cache
-def null_pairs(path: Path = DATA) -> Mapping[str, NullEvidence]:
-    """What was measured, by kind; empty before the first measurement."""
-    if not path.exists():
-        return {}
-    return {name: NullEvidence(**row) for name, row in json.loads(path.read_text())["kinds"].items()}
-
-
 ClaimLayouts = Mapping[str, tuple[float, float]]
 """By the ratio of a claim: its figure on the source, and by how much layout moves it.
 
@@ -142,12 +134,11 @@ bound is nearer than the kinds say: the most moved figure of a kind says little 
 
 
 @lru_cache
-def claim_layouts(path: Path = DATA) -> Mapping[str, ClaimLayouts]:
+def claim_layouts() -> Mapping[str, ClaimLayouts]:
     """What was measured of the claims of shipped scenarios, by ``Scenario.measurement_digest``."""
-    rows = json.loads(path.read_text()).get("claims", {}) if path.exists() else {}
+    rows = json.loads(DATA.read_text())["claims"].values()
     return {
-        row["measured"]: {ratio: (value, layout) for ratio, (value, layout) in row["ratios"].items()}
-        for row in rows.values()
+        row["measured"]: {ratio: (value, layout) for ratio, (value, layout) in row["ratios"].items()} for row in rows
     }
 
 
@@ -158,8 +149,9 @@ _OF_FUNCTION = NullEvidence(_MOVES, _MOVES, _MOVES, 0, fitted.LEAST_ARMS, "")
 @lru_cache
 def null_evidence(path: Path = DATA) -> Mapping[str, NullEvidence]:
     """What is compared by, by kind of figure: between kernels of one configuration."""
-    known = {name: pairs.usable() for name, pairs in null_pairs(path).items()}
-    return {f"{FUNCTION.name}, {GUEST}": _OF_FUNCTION} | known if known else {}
+    kinds = json.loads(path.read_text())["kinds"]
+    known = {name: NullEvidence(**row).usable() for name, row in kinds.items()}
+    return {f"{FUNCTION.name}, {GUEST}": _OF_FUNCTION} | known
 
 
 _UNKNOWN = NullEvidence(LARGE, LARGE, fitted.SINGLE - 1, 0, 0, "")

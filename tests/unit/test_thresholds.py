@@ -29,7 +29,6 @@ from harness.judge.difference import (
     compare_cells,
     kind,
     null_evidence,
-    null_pairs,
 )
 from harness.judge.verdict import judge, verdict_document
 from harness.patch.study import outcomes
@@ -193,7 +192,6 @@ def test_the_stored_data_are_those_of_the_command() -> None:
     assert {name: one for name, one in null_evidence().items() if name != of_function} == {
         name: one.usable() for name, one in found.items()
     }
-    assert null_evidence(DATA.with_name("none.json")) == {} == claim_layouts(DATA.with_name("none.json"))
 
 
 def test_the_sample_has_the_arms_of_every_regression_and_relinks_what_they_do_not_execute() -> None:
@@ -331,11 +329,6 @@ def test_what_layout_moves_belongs_to_what_was_measured(monkeypatch: pytest.Monk
 )
 def test_the_margin_is_that_of_the_nearest_value(values: tuple[float, ...], bound: Bound, margin: float) -> None:
     assert margin_of(ensemble(*values), bound) == pytest.approx(margin)
-
-
-def test_before_the_first_measurement_there_is_none(tmp_path: Path) -> None:
-    assert claim_layouts(tmp_path / "none.json") == {}
-    assert null_pairs(tmp_path / "none.json") == {}
 
 
 def test_no_shipped_claim_is_within_layout() -> None:
