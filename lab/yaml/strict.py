@@ -174,9 +174,6 @@ def parse(data: bytes, path: str, problems: Problems) -> Node:
         _report_syntax(error, start, problems)
     except yaml.YAMLError as error:
         problems.add(start, f"not YAML: {error}")
-    except ValueError as error:
-        # PyYAML lets chr() of a bad escape such as "\U00110000" through.
-        problems.add(start, f"not YAML: {error}", "check the backslash escapes")
     return Broken(start)
 
 
@@ -334,14 +331,12 @@ class _Builder:
         return Map(done.mark, entries)
 
 
-def describe(node: Node) -> str:
+def describe(node: Scalar | Map | Items) -> str:
     """The node in words, for "expected ..., got ..."."""
     if isinstance(node, Map):
         return "a mapping"
     if isinstance(node, Items):
         return "a list"
-    if isinstance(node, Broken):
-        return "a mistake"
     if node.kind == "null":
         return "nothing"
     return node.text if node.plain else quoted(node.text)
