@@ -52,7 +52,8 @@ class Boots:
 
 @pytest.fixture
 def boots() -> Boots:
-    return Boots(Lanes(2, 2 * (GIB + GUEST_OVERHEAD)))
+    """Two lanes in memory for three guests of 1 GiB."""
+    return Boots(Lanes(2, 3 * (GIB + GUEST_OVERHEAD)))
 
 
 def waiting(boots: Boots, count: int) -> None:
@@ -78,7 +79,7 @@ def test_the_lowest_rank_goes_first(boots: Boots) -> None:
 def test_a_boot_that_does_not_fit_does_not_block_one_that_does(boots: Boots) -> None:
     boots.start("small")
     boots.await_state(lambda: boots.began == ["small"])
-    boots.start("large", memory=2 * GIB)
+    boots.start("large", memory=3 * GIB)
     waiting(boots, 1)
     boots.start("other", rank=9)
     boots.await_state(lambda: boots.began == ["small", "other"])

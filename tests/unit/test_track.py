@@ -21,6 +21,9 @@ from harness.track.state import Alarm, Base, Folder, Night
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, LabBroken, Misuse
 from tests.unit.track_samples import SCENARIOS, Effect, History, MadeUpTracker, made_up, patched_lab, reach
 
+FINDS = {
+    "hunts/lost.yaml": KeptFind("hunt/planted-list", "null-blk", "k", "warning: x", ("queue_rq",), (), "few", 1, 3, 20)
+}
 EFFECTS = {"starves": Effect(together=0.5), "slower": Effect(together=0.98), "jumps": Effect(together=1.02)}
 
 
@@ -86,8 +89,7 @@ def test_builds_are_counted_by_what_the_kernel_says_of_itself(tracked: MadeUpTra
 def test_a_kept_search_of_what_a_night_touches_is_made_and_what_it_finds_is_bisected(
     tracked: MadeUpTracker, history: History
 ) -> None:
-    find = KeptFind("hunt/planted-list", "null-blk", "k", "warning: x", ("queue_rq",), (), "few", 1, 3, 20)
-    tracked.finds = {"hunts/lost.yaml": find}
+    tracked.finds = FINDS
     harmless(history, "a")
     assert alarms_of(tracked, harmless(history, "b"))[2] == () and "planted-list" not in str(tracked.bench.made)
     parent = harmless(history, "c")
@@ -111,8 +113,7 @@ def test_a_kept_search_of_what_a_night_touches_is_made_and_what_it_finds_is_bise
 def test_a_search_that_the_budget_leaves_out_is_made_in_the_next_night(
     tracked: MadeUpTracker, history: History
 ) -> None:
-    find = KeptFind("hunt/planted-list", "null-blk", "k", "warning: x", ("queue_rq",), (), "few", 1, 3, 20)
-    tracked.finds = {"hunts/lost.yaml": find}
+    tracked.finds = FINDS
     before = history.commit("one", {"block/gamma/queue_rq.c": "nothing"})
     assert alarms_of(tracked, before)[2] == ()
     culprit = history.commit("two", {"block/gamma/queue_rq.c": "race"})
