@@ -137,20 +137,20 @@ def test_single_instructions_repeat_warm_and_cold(machine: tuple[Lab, Kernel], t
 
 
 @pytest.mark.parametrize(
-    ("mutant", "scenario", "changes"),
+    ("mutant", "scenario", "functions", "changes"),
     [
-        pytest.param("race-sleep", "hunt/planted-sleep", 1, marks=[*building(), UNFOUND]),
+        pytest.param("race-sleep", "hunt/planted-sleep", (), 1, marks=[*building(), UNFOUND]),
         # One change suffices; of the two of the first find on this build neither can be left out, as a run showed.
-        pytest.param("race-list", "hunt/planted-list", 2, marks=building()),
-        pytest.param("sbitmap-unlocked", "hunt/sbitmap-cleared", 1, marks=building()),
+        pytest.param("race-list", "hunt/planted-list", ("null_take_cell",), 2, marks=building()),
+        pytest.param("sbitmap-unlocked", "hunt/sbitmap-cleared", (), 1, marks=building()),
     ],
 )
 def test_a_race_is_found_and_reduced_to_its_changes(
-    lab: Lab, tmp_path: Path, mutant: str, scenario: str, changes: int
+    lab: Lab, tmp_path: Path, *, mutant: str, scenario: str, functions: tuple[str, ...], changes: int
 ) -> None:
     """The scenario says how many changes of CPU the race needs; a find may need more."""
     (tmp_path / "ready").mkdir()
-    ground = _ground(lab, resolve(f"source:6.12+{mutant}", lab.cache), scenario, tmp_path / "ready")
+    ground = _ground(lab, resolve(f"source:6.12+{mutant}", lab.cache), scenario, tmp_path / "ready", *functions)
     assert ground.clean is None
     (tmp_path / "seeds").mkdir()
     searched = Search([ground], FEW, tmp_path / "seeds", 2).run(Limits(seeds=200))
