@@ -301,7 +301,7 @@ def test_programs_that_cannot_be_fetched_are_an_error_of_the_lab(
 
     root = tmp_path / "root"
     lay_out(root)
-    monkeypatch.setattr(payload, "unpacked", vanished)
+    monkeypatch.setattr("lab.packages.lock.unpacked", vanished)
     with pytest.raises(LabBroken, match=r"mkfs\.xfs cannot be fetched: trixie has no xfsprogs"):
         payload.with_makers(Cache(tmp_path), payload.assemble(root, {}), {"xfs"})
 
