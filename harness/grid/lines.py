@@ -183,13 +183,15 @@ def figure_lines(
 
 
 class Kind(StrEnum):
-    """What can change between two kernels. A build belongs to no scenario; HUNT is what a kept search finds."""
+    """What can change between two kernels. A build belongs to no scenario; HUNT is what a kept search finds, LOAD the
+    IOPS of roles of a load that change in one direction."""
 
     BUILD = "build"
     BOOT = "boot"
     HUNT = "hunt"
     CLAIM = "claim"
     FIGURE = "figure"
+    LOAD = "load"
 
 
 class Trend(StrEnum):
@@ -205,7 +207,6 @@ class Trend(StrEnum):
 class Move:
     """One figure (ARM.LOAD.ROLE.METRIC), claim, arm or build that is ``before`` on one kernel and ``after`` on another.
 
-    Of a series, a FIGURE is the rates of a load: ``ARM.LOAD: IOPS of ROLES``.
     ``share`` is the relative change of a figure, None from zero and without one. ``sign``: 1 for more, -1 for less.
     ``size`` is its distance relative to the smaller side, ``threshold`` what compare marks from.
     """

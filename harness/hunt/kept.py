@@ -2,7 +2,7 @@
 """A find as a file that people read and keep: the search that made it, and the schedule for its kernel."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,6 +33,7 @@ _CHANGE = Record(
         Field("leader", Integer(0, 7), "the CPU that executes before the others", default=NOBODY),
     )
 )
+_KEYS = tuple(field.name for field in _CHANGE.fields)
 _COUNT = Integer(1, 10**6)
 _FILE = Record(
     (
@@ -152,11 +153,8 @@ def try_find(
 
 
 def write_find(path: Path, kept: KeptFind) -> None:
-    rows = [
-        f"  - {{cpu: {cpu}, at: {place}, nth: {nth}, length: {length}, passes: {passes}"
-        f"{f', leader: {leader}' * (leader != NOBODY)}}}\n"
-        for cpu, place, nth, length, passes, leader in kept.changes
-    ]
+    changes = ([pair for pair in zip(_KEYS, each, strict=True) if pair[1] != NOBODY] for each in kept.changes)
+    rows = [f"  - {{{', '.join(f'{key}: {value}' for key, value in pairs)}}}\n" for pairs in changes]
     text = [
         "# SPDX-License-Identifier: GPL-2.0-only\n",
         *(f"{key}: {_quoted(getattr(kept, key))}\n" for key in _TEXTS if getattr(kept, key)),
@@ -193,8 +191,7 @@ def read_find(path: Path) -> KeptFind:
     problems.raise_if_any()
     if row is None:
         raise Misuse(f"{path} cannot be read", remedy="report this as a bug of blklab")
-    keys = ("cpu", "at", "nth", "length", "passes", "leader")
-    changes = tuple(tuple(map(each.get, keys)) for each in row.get("changes"))
+    changes = tuple(tuple(map(each.get, _KEYS)) for each in row.get("changes"))
     given = {key: row.get(key) for key in (*_TEXTS, *_COUNTS)}
     return KeptFind(**given, functions=tuple(row.get("functions")), good=tuple(row.get("good")), changes=changes)
 
@@ -213,11 +210,21 @@ def _check(row: Row) -> None:
         scenario = load_scenario(name)
         if arm in scenario.arms:
             demand_cpus(scenario, [arm])
+            _check_cpus(row.get("changes"), scenario.arms[arm].topology.processors.cpus)
         else:
             known = f"known: {strict.names(scenario.arms)}"
             row.add("arm", f"arm: {name} has no arm {arm}{strict.nearest(arm, scenario.arms)}", known)
     except Misuse as error:
         row.add("scenario", f"scenario: {error.message}", error.remedy)
+
+
+def _check_cpus(changes: Iterable[Row], cpus: int) -> None:
+    for change in changes:
+        for key in ("cpu", "leader"):
+            if change.get(key, NOBODY) >= cpus:
+                change.add(key, f"{key}: its guest has CPUs 0 to {cpus - 1}")
+        if change.get("leader") == change.get("cpu"):
+            change.add("leader", "leader: it is the CPU that stops", "name another CPU, or none")
 
 
 def every_find() -> Mapping[str, KeptFind]:

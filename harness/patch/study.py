@@ -133,7 +133,7 @@ def _loads(scenario: str, differences: Sequence[Difference]) -> Iterator[Move]:
             _medians(side) for side in zip(*((change.before, change.after) for change in marked), strict=True)
         )
         share = marked[0].share if len(marked) == 1 else None
-        yield Move(scenario, Kind.FIGURE, f"{arm}.{load}: IOPS of {names}", before, after, trend, share)
+        yield Move(scenario, Kind.LOAD, f"{arm}.{load}: IOPS of {names}", before, after, trend, share)
 
 
 def _medians(side: Iterable[Ensemble | None]) -> str:

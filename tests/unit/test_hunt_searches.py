@@ -60,6 +60,15 @@ def test_mistakes_of_a_find_are_told_at_once_with_their_place(tmp_path: Path) ->
         *((3, "arm"), (4, "kernel"), (5, "good"), (6, "fault"), (8, "strategy"), (14, "nth"), (15, "at")),
     ]
     assert "did you mean null-blk" in caught.value.problems[0].message
+    write_find(path, replace(KEPT, changes=((3, "f+0x1f", 3, 500, 1, 3), (0, "g+0x0", 1, 100, 2, 0))))
+    path.write_text(f"{path.read_text()}  - 3\n")
+    with pytest.raises(InputErrors) as caught:
+        read_find(path)
+    assert [(problem.line, problem.message.split(",")[0]) for problem in caught.value.problems] == [
+        *((13, "cpu: its guest has CPUs 0 to 2"), (13, "leader: it is the CPU that stops")),
+        *((13, "leader: its guest has CPUs 0 to 2"), (14, "leader: it is the CPU that stops")),
+        (15, "changes: expected a mapping"),
+    ]
     path.write_text(text.replace("hunt/planted-list", "hunt/planted-lits"))
     with pytest.raises(InputErrors, match="scenario hunt/planted-lits does not exist"):
         read_find(path)

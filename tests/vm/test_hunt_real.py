@@ -72,10 +72,10 @@ def test_one_seed_repeats_warm_and_cold_and_another_one_differs(ground: Ground, 
 def test_a_cpu_stands_for_its_length_though_timers_end_the_turns_of_others(
     machine: tuple[Lab, Kernel], tmp_path: Path
 ) -> None:
-    """CPU 2 reads all the time, and a timer ends each read after 1 us. A log of values changes nothing."""
+    """CPU 3 reads all the time, and a timer ends each read after 1 us. A log of values changes nothing."""
     for name in ("ready", "boot"):
         (tmp_path / name).mkdir()
-    ground = _ground(*machine, SCENARIO, tmp_path / "ready", "blk_mq_start_request")
+    ground = _ground(*machine, "hunt/qos-sleepers", tmp_path / "ready", "blk_mq_start_request")
     (address, count), length = min((at, n) for (cpu, at), n in ground.course.places.items() if cpu == 0), 50_000
     schedule = Schedule((Change(0, address, 1 + count // 2, length),))
     plain, logged = (ground.boot(replace(schedule, values=wanted), tmp_path / "boot") for wanted in (False, True))

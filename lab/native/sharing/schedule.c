@@ -208,13 +208,10 @@ static void make_change(const struct cpu *cpu, const struct place *place, uint64
 	end_turn();
 }
 
-/* While another CPU stands. */
-static bool may_not_go_on(const struct cpu *cpu, unsigned int other)
+/* Another CPU stands, and its leader is to execute before this one. */
+static bool waits_for_leader(const struct cpu *cpu, unsigned int other)
 {
-	bool waits = standing[other].leader != NOBODY && standing[other].leader != (int)cpu->number;
-
-	yielded |= waits;
-	return waits || executed - turn_began >= standing[other].length;
+	return standing[other].leader != NOBODY && standing[other].leader != (int)cpu->number;
 }
 
 /* A CPU stands, this one or another. */
@@ -249,11 +246,16 @@ static void go_on(struct cpu *cpu, const struct translated *now)
 	}
 	if (other_cpu || now->place)
 		note("run", cpu, now->address);
-	for (unsigned int other = 0; other < MOST_CPUS; other++)
-		if (standing[other].passes && may_not_go_on(cpu, other)) {
-			end_turn();
-			return;
-		}
+	for (unsigned int other = 0; other < MOST_CPUS; other++) {
+		if (!standing[other].passes)
+			continue;
+		if (waits_for_leader(cpu, other))
+			yielded = true; /* QEMU has not cut its turn */
+		else if (executed - turn_began < standing[other].length)
+			continue;
+		end_turn();
+		return;
+	}
 }
 
 static bool conflict(const struct translated *one, const struct translated *other)
