@@ -28,7 +28,7 @@ _CHANGE = Record(
         Field("cpu", Integer(0, 7), "the CPU that stops", required=True),
         Field("at", Text("a place such as rq_qos_wait+0x5c", _PLACE), "behind which block", required=True),
         Field("nth", Integer(1, 2**62), "the how manyth time it begins it", required=True),
-        Field("length", Integer(1, 2**62), "instructions that each other CPU executes at most", required=True),
+        Field("length", Integer(1, 2**62), "for how many ns of virtual time it stands", required=True),
         Field("passes", Integer(1, 2**31), "how often", default=1),
         Field("leader", Integer(0, 7), "the CPU that executes before the others", default=NOBODY),
     )

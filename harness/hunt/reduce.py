@@ -15,6 +15,8 @@ from lab.schedule import NOBODY, Change, Schedule, read_log
 REPEATS = 3
 MOST_BOOTS = 200
 """Of a reduction. Where all that comes before a fault decides when the CPUs meet, nothing is left out in thousands."""
+NEAR = 12
+"""How many times before and after its own the last of several changes is tried alone."""
 
 
 class _Enough(Exception):
@@ -93,6 +95,8 @@ class Reducer:
             raise CannotJudge(f"the changes of this find do not repeat it; {why}".rstrip("; "), remedy="use its seed")
         with suppress(_Enough):
             left = fewest(changes, self.fails)
+            if len(left) > 1 and (change := self._alone(left[-1])):
+                left = [change]
             for place, (key, usual) in product(range(len(left)), (("passes", 1), ("leader", NOBODY))):
                 simpler = replace(left[place], **{key: usual})
                 if simpler != left[place] and self.fails((*left[:place], simpler, *left[place + 1 :])):
@@ -101,6 +105,12 @@ class Reducer:
         # Of those behind the fault none is made.
         least = tuple(made.change for made in read_log(trial.folder))
         return Reduced(least, len(changes), self._boots, trial)
+
+    def _alone(self, last: Change) -> Change | None:
+        """The ``last`` change at another time of its place: those before it may only decide when the CPUs meet."""
+        times = (last.nth + sign * distance for distance in range(1, NEAR + 1) for sign in (-1, 1))
+        others = (replace(last, nth=nth) for nth in times if nth > 0)
+        return next((change for change in others if self.fails([change])), None)
 
     def fails(self, changes: Sequence[Change]) -> bool:
         """Raises _Enough."""

@@ -16,7 +16,7 @@ from lab.base.units import Tell
 from lab.kernels.fields import fields
 from lab.kernels.objects import SourceLine, Wanted, source_lines, source_of
 from lab.kit import CONSOLE
-from lab.schedule import NOBODY, Made, Stay, read_log
+from lab.schedule import NOBODY, Stay, read_log
 
 LIMITS = "The guest is sequentially consistent: a missing memory barrier cannot appear here."
 _TASK = re.compile(r"\] task:(?P<name>\S+)\s+state:(?P<state>\S)|\] (?P<old>\S+)\s+(?P<letter>D) +[0-9]+ ")
@@ -102,7 +102,7 @@ class Story:
             if len(step.others) > _STAYS:
                 yield f"       -> {len(step.others) - _STAYS} more places"
             end = f"{step.back} goes on" if step.back else "it never goes on"
-            yield f"     -> {end}, after {step.instructions:,} instructions"
+            yield f"     -> {end}, after {step.instructions:,} instructions of others"
         if self.stacks:
             yield ""
             yield "Tasks and stacks in the kernel's log (callee <- caller)"
@@ -116,7 +116,7 @@ def _rows(number: int, step: Step) -> Iterator[Values]:
     """What CPUs do while one has stopped; the first row has the ``number`` of the change."""
     rows = [("■", "miss", step.at, f"time {step.nth}{step.order}")]
     rows += [("→", "done", other, "") for other in step.others]
-    rows += [("▶", "miss", step.back, f"after {step.instructions:,} instructions")] if step.back else []
+    rows += [("▶", "miss", step.back, f"after {step.instructions:,} instructions of others")] if step.back else []
     for place, (mark, kind, told, note) in enumerate(rows):
         begins = "" if place else number
         yield {"mark": mark, "kind": kind, "told": told, "note": note, "stands": step.at.cpu, "number": begins}
@@ -125,7 +125,8 @@ def _rows(number: int, step: Step) -> Iterator[Values]:
 def story_of(find: Find, repeated: int, reduced: Reduced, strategy: str, tell: Tell) -> Story:
     ground = find.ground
     made = [*read_log(reduced.trial.folder)]
-    starts = {address for each in made for address in _addresses(each)}
+    stays = [stay for each in made for stay in (*each.others, each.back) if stay]
+    starts = {stay.address for stay in stays} | {each.change.address for each in made}
     uses = {start: ground.uses.get(start, ()) for start in starts}
     of, known = ground.symbols.function_at, ground.accesses
     stops = {
@@ -135,9 +136,9 @@ def story_of(find: Find, repeated: int, reduced: Reduced, strategy: str, tell: T
     lines = _sources(ground, starts | inside, tell)
     names = {at: line.field for at, line in lines.items()}
 
-    def told(*stays: Stay) -> Told:
-        first, values = stays[0], {at: value for stay in stays for at, value in stay.values.items()}
-        own = uses_of((access for stay in stays for access in uses[stay.address]), names, values)
+    def told(*blocks: Stay) -> Told:
+        first, values = blocks[0], {at: value for stay in blocks for at, value in stay.values.items()}
+        own = uses_of((access for stay in blocks for access in uses[stay.address]), names, values)
         source = f"{line.file}:{line.number}" if (line := lines.get(first.address)) else ""
         return Told(first.cpu, place_of(ground, first.address), source, tuple(own))
 
@@ -151,7 +152,7 @@ def story_of(find: Find, repeated: int, reduced: Reduced, strategy: str, tell: T
         Step(
             stopped(Stay(each.change.cpu, each.change.address, each.executed, each.values)),
             *(each.change.nth, each.change.leader),
-            tuple(told(*stays) for stays in _entered(ground, each.others)),
+            tuple(told(*blocks) for _, blocks in groupby(each.others, lambda stay: (stay.cpu, of(stay.address)))),
             told(each.back) if each.back else None,
             each.back.executed - each.executed if each.back else 0,
         )
@@ -201,17 +202,6 @@ def stacks(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
         elif frames is not None and len(frames) < _FRAMES and (frame := _FRAME.search(line)):
             frames += [frame["name"]] if not frame["unsure"] and frame["name"] not in _SWITCH else []
     return {name: tuple(frames) for name, frames in told.items() if frames}
-
-
-def _entered(ground: Ground, stays: Iterable[Stay]) -> Iterator[list[Stay]]:
-    """The blocks of each function that a CPU enters."""
-    for _, own in groupby(stays, lambda stay: (stay.cpu, ground.symbols.function_at(stay.address))):
-        yield [*own]
-
-
-def _addresses(made: Made) -> Iterator[int]:
-    yield made.change.address
-    yield from (stay.address for stay in (*made.others, *([made.back] if made.back else [])))
 
 
 def _sources(ground: Ground, addresses: Iterable[int], tell: Tell) -> dict[int, SourceLine]:

@@ -114,6 +114,23 @@ def test_a_reduction_ends_where_nothing_can_be_left_out(tmp_path: Path) -> None:
     assert lines[6].startswith("  3. CPU 0 in submit_one")
 
 
+def test_a_change_that_only_moves_the_last_one_is_left_out(tmp_path: Path) -> None:
+    """With the first change the CPUs meet at the 400th time of the second one's place, without it at the 403rd."""
+    first, last = Change(0, 0x100, 1, 200), Change(1, 0x140, 400, 9000, 2)
+    wanted = {(first, last), (replace(last, nth=403),), (replace(last, nth=403, passes=1),)}
+    fault = Fault("oops", "BUG")
+    (tmp_path / "schedule.log").write_text(f"change {str(first)[3:]} 10\nchange {str(last)[3:]} 20\n")
+
+    def boot(schedule: Schedule, folder: Path) -> Trial:
+        folder.mkdir(exist_ok=True)
+        (folder / "schedule.log").write_text("".join(f"change {str(each)[3:]} 10\n" for each in schedule.changes))
+        return Trial(folder, fault if schedule.changes in wanted else None, None, "", {})
+
+    ground: Any = SimpleNamespace(boot=boot)
+    reduced = Reducer(ground, fault, tmp_path / "reduce", lambda _: None).reduce(Schedule(), tmp_path)
+    assert (reduced.changes, reduced.before) == ((Change(1, 0x140, 403, 9000),), 2)
+
+
 def test_changes_that_prevent_the_fault_do_not_mislead() -> None:
     """Two changes are needed, and a third one between them, unless a fourth is there too, hides the fault."""
     first, last, hides, reveals = (CHANGES[number] for number in (10, 290, 200, 40))
@@ -249,7 +266,7 @@ def test_a_place_says_which_shared_lines_its_block_uses(tmp_path: Path) -> None:
         "-> CPU 1 in reader+0x0",
         "-> CPU 1 in user space",
         "-> CPU 0 in submit_one+0x18 [writes heap of reader, submit_one; writes per-CPU runqueues of CPU 0] goes on, "
-        "after 30 instructions",
+        "after 30 instructions of others",
     ]
 
 
@@ -285,7 +302,7 @@ def test_the_page_has_a_column_for_each_cpu_and_a_row_for_each_place(tmp_path: P
         *(["submit_one+0x0"], ["complete_one.isra.0+0x0"], ["reader+0x0"], ["user space"], ["submit_one+0x18"]),
     ]
     assert "[writes counter]" in rows[1]
-    assert "after 30 instructions" in rows[5]
+    assert "after 30 instructions of others" in rows[5]
 
 
 def test_where_a_block_uses_no_shared_line_its_function_does(tmp_path: Path) -> None:

@@ -199,8 +199,8 @@ def _report(scenario: Scenario, scores: Sequence[RowScore]) -> Iterator[str]:
     lacking: dict[str, list[str]] = {}
     for score in scores:
         if score.ensemble is None:
-            text = f"- {score.row.that}: not measured: {score.judgement.reason}"
-            lacking.setdefault(text, []).append(score.kernel)
+            reason = score.judgement.reason.replace(score.kernel, "the kernel")
+            lacking.setdefault(f"- {score.row.that}: not measured: {reason}", []).append(score.kernel)
     notes += [f"{text} ({', '.join(kernels)})" for text, kernels in lacking.items()]
     origins = dict.fromkeys(origin for arm in scenario.arms.values() for origin in arm.topology.origins)
     notes += [f"- fitted: `{origin.of}` on {origin.text}" for origin in origins if origin.kind == "fitted"]

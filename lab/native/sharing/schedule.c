@@ -19,11 +19,10 @@
  *                   "pair A B" that a CPU began B, when the last block of another one that uses lines was A, both use
  *                   one line, and one of them writes it
  *
- * A change: the CPU executes the block and stops. Each other CPU that has something to do executes up to LENGTH
- * instructions, then the CPU goes on; with more PASSES it executes one block, and the others execute again. Before that
- * the LEADER alone executes up to LENGTH, unless it is -1. Without a change a CPU executes until it halts, pauses
- * (waiting for a lock) or its turn ends. Where QEMU ends it earlier, for a timer, the others execute one block each; so
- * does a CPU that stands, or that waits for the LEADER.
+ * A change: the CPU executes the block and stands for LENGTH ns of virtual time, in which the others execute. With more
+ * PASSES it executes one block, and stands again. The LEADER, unless it is -1, executes alone for LENGTH ns before that.
+ * Without a change a CPU executes until it halts, pauses (waiting for a lock) or its turn ends. Where QEMU ends it
+ * earlier, for a timer, the others execute one block each.
  *
  * Each change is written to the file schedule.log at once, for guests that never come to the end of the window:
  *   change CPU ADDRESS NTH LENGTH PASSES LEADER EXECUTED   instructions of all CPUs so far
@@ -51,6 +50,19 @@
 EXPORT int qemu_plugin_version = PLUGIN_API;
 
 #define NOBODY (-1)
+#define VIRTUAL 1 /* QEMU_CLOCK_VIRTUAL */
+
+/* Of QEMU, which exports them to its modules. */
+extern __thread void *current_cpu;
+extern void async_run_on_cpu(void *cpu, void (*work)(void *cpu, void *data), void *data);
+extern void cpu_pause(void *cpu);
+extern void cpu_resume(void *cpu);
+extern void *qemu_get_cpu(int index);
+extern void tb_flush(void *cpu);
+extern int64_t qemu_clock_get_ns(int clock);
+extern void timer_init_full(void *timer, void *group, int clock, int scale, int attributes, void (*ends)(void *),
+			    void *data);
+extern void timer_mod_ns(void *timer, int64_t when);
 
 struct change {
 	uint64_t nth, length, passes;
@@ -82,10 +94,11 @@ struct translated {
 	unsigned int length;
 };
 
-/* A CPU that stands at a change. */
-static struct {
-	uint64_t passes, length, began;
-	int leader; /* until all others may execute */
+/* A CPU that stands. */
+static struct standing {
+	uint64_t passes, length; /* of its change */
+	uint64_t left; /* for how many ns it stands now */
+	uint64_t timer[16]; /* a QEMUTimer, which has 6 words */
 } standing[MOST_CPUS];
 
 static struct place *buckets[BUCKETS];
@@ -97,8 +110,8 @@ static struct marker start;
 static const void *clock_handle;
 static FILE *log_file;
 static uint64_t state, permille, base_turn, turn, turn_began, executed, hits, order, changes;
+static uint64_t share; /* of a change: the turns of the other CPUs */
 static bool active, random_turns, yielded, long_changes;
-static bool cut; /* QEMU ended the turn of another CPU since one stood */
 static bool values, ends_change;
 static unsigned int standing_count, shown, valued, aside;
 static struct cpu *last; /* whose turn it is */
@@ -147,7 +160,7 @@ static void begin_turn(struct cpu *cpu)
 {
 	last = cpu;
 	turn_began = executed;
-	turn = random_turns ? draw_length() : base_turn;
+	turn = standing_count ? share : random_turns ? draw_length() : base_turn;
 }
 
 static int by_address(const void *one, const void *other)
@@ -192,69 +205,73 @@ static void note(const char *what, const struct cpu *cpu, uint64_t address)
 		fprintf(log_file, "%s %u %" PRIx64 " %" PRIu64 "\n", what, cpu->number, address, executed);
 }
 
+/* A guest that was booted has translated code before the kernel patched it, one that was restored has not. */
+static void translate_again(void *cpu, void *nothing)
+{
+	(void)nothing;
+	tb_flush(cpu);
+}
+
+static void resume(void *cpu)
+{
+	cpu_resume(cpu);
+}
+
+/* Outside of the CPU's execution, where the clock can be read. */
+static void pause_for(void *cpu, void *data)
+{
+	struct standing *own = data;
+
+	if (!own->timer[1])
+		timer_init_full(own->timer, NULL, VIRTUAL, 1, 0, resume, cpu);
+	timer_mod_ns(own->timer, qemu_clock_get_ns(VIRTUAL) + (int64_t)own->left);
+	cpu_pause(cpu);
+}
+
+static void stand(unsigned int number, uint64_t ns)
+{
+	void *cpu = qemu_get_cpu((int)number);
+
+	standing[number].left = ns;
+	async_run_on_cpu(cpu, pause_for, &standing[number]);
+	yielded = true;
+}
+
 static void make_change(const struct cpu *cpu, const struct place *place, uint64_t length, uint64_t passes, int leader)
 {
+	unsigned int cpus;
+
 	standing[cpu->number].passes = passes;
 	standing[cpu->number].length = length;
-	standing[cpu->number].leader = leader;
-	standing[cpu->number].began = executed;
-	cut = false;
 	standing_count++;
 	changes++;
 	shown = valued = 0;
 	fprintf(log_file, "change %u %" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %d %" PRIu64 "\n", cpu->number,
 		place->address, place->count[cpu->number], length, passes, leader, executed);
 	fflush(log_file);
-	end_turn();
+	stand(cpu->number, leader == NOBODY ? length : 2 * length);
+	for (cpus = 0; qemu_get_cpu((int)cpus); cpus++)
+		if (leader != NOBODY && cpus != cpu->number && (int)cpus != leader && !standing[cpus].passes)
+			stand(cpus, length);
+	share = 1 + length / (cpus - 1);
 }
 
-/* Another CPU stands, and its leader is to execute before this one. */
-static bool waits_for_leader(const struct cpu *cpu, unsigned int other)
+/* A CPU has stood, this one or another. */
+static void go_on(struct cpu *cpu, const struct translated *now, bool other_cpu)
 {
-	return standing[other].leader != NOBODY && standing[other].leader != (int)cpu->number;
-}
+	struct standing *own = &standing[cpu->number];
 
-/* A CPU stands, this one or another. */
-static void go_on(struct cpu *cpu, const struct translated *now)
-{
-	bool other_cpu = cpu != last;
-
-	if (other_cpu) {
-		cut |= last && !standing[last->number].passes && !yielded;
+	if (own->passes && --own->passes) {
+		stand(cpu->number, own->length);
+	} else if (own->length) {
+		own->length = 0;
+		standing_count--;
 		begin_turn(cpu);
-	}
-	yielded = now->yields;
-	/* At once where no other CPU has anything to do. */
-	if (standing[cpu->number].passes) {
-		if (cut && executed - standing[cpu->number].began < standing[cpu->number].length) {
-			cut = false;
-			end_turn();
-		} else if (standing[cpu->number].leader != NOBODY) {
-			standing[cpu->number].leader = NOBODY;
-			standing[cpu->number].began = executed;
-			end_turn();
-		} else if (--standing[cpu->number].passes) {
-			standing[cpu->number].began = executed;
-			end_turn();
-		} else {
-			standing_count--;
-			ends_change = true;
-			note("back", cpu, now->address);
-			fflush(log_file);
-		}
-		return;
-	}
-	if (other_cpu || now->place)
+		ends_change = true;
+		note("back", cpu, now->address);
+		fflush(log_file);
+	} else if (other_cpu || now->place) {
 		note("run", cpu, now->address);
-	for (unsigned int other = 0; other < MOST_CPUS; other++) {
-		if (!standing[other].passes)
-			continue;
-		if (waits_for_leader(cpu, other))
-			yielded = true; /* QEMU has not cut its turn */
-		else if (executed - turn_began < standing[other].length)
-			continue;
-		end_turn();
-		return;
 	}
 }
 
@@ -324,6 +341,7 @@ static void on_block(unsigned int index, void *data)
 {
 	const struct translated *now = data;
 	struct cpu *cpu;
+	bool other_cpu;
 
 	(void)index;
 	if (now->starts && !clock_handle) {
@@ -331,6 +349,7 @@ static void on_block(unsigned int index, void *data)
 		clock_handle = qemu_plugin_request_time_control();
 		if (!clock_handle)
 			fail("another plugin controls the time");
+		async_run_on_cpu(qemu_get_cpu(0), translate_again, NULL);
 	}
 	active |= now->starts;
 	if (!active)
@@ -339,11 +358,12 @@ static void on_block(unsigned int index, void *data)
 		write_window();
 	cpu = executing = cpu_now();
 	ends_change = false;
-	if (standing_count) {
-		go_on(cpu, now);
-	} else if (!take_turn(cpu, now)) {
+	other_cpu = cpu != last;
+	yielded |= standing[cpu->number].length > 0;
+	if (!take_turn(cpu, now))
 		end_turn();
-	}
+	if (standing_count)
+		go_on(cpu, now, other_cpu);
 	if (now->place) {
 		note_pairs(cpu, now);
 		visit(cpu, now->place);
