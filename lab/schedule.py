@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """When the virtual CPUs of a guest change: schedules as values, and what a boot did with one.
 
-``lab/native/sharing/schedule.c`` carries them out. A change at a place: the CPU stands behind the block for ``length`` ns
-of virtual time, in which the others execute; ``passes`` times. Before that a ``leader`` executes alone as long.
+``lab/native/sharing/schedule.c`` carries them out. A change at a place: the CPU stands behind the block for ``length``
+ns of virtual time, in which the others execute; ``passes`` times. Before that a ``leader`` executes alone as long.
 """
 
 import random
