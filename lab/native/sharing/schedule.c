@@ -10,7 +10,8 @@
  *     turn COUNT                        instructions after which the next CPU executes (default: QEMU's own turns)
  *     turns SEED                        each turn has another length
  *     stalls SEED PERMILLE LONG         a change at so many of 1,000 blocks of those functions; LONG 1: 128 to 65,536
- *                                       instructions, each power of two as often, 0: lengths of turns
+ *                                       ns, each power of two as often, 0: lengths of turns. A CPU that has stood
+ *                                       executes as many instructions before it stands again: waits stay bounded
  *     uses ADDRESS LINE r|w             the instruction uses that line, a number; in the order of addresses
  *     values                            log what the blocks of changes in those functions read and write
  *     at CPU ADDRESS NTH LENGTH PASSES LEADER
@@ -98,6 +99,7 @@ struct translated {
 static struct standing {
 	uint64_t passes, length; /* of its change */
 	uint64_t left; /* for how many ns it stands now */
+	uint64_t executed, rested; /* instructions, and from how many on it may stand again in stalls */
 	uint64_t timer[16]; /* a QEMUTimer, which has 6 words */
 } standing[MOST_CPUS];
 
@@ -243,6 +245,7 @@ static void make_change(const struct cpu *cpu, const struct place *place, uint64
 
 	standing[cpu->number].passes = passes;
 	standing[cpu->number].length = length;
+	standing[cpu->number].rested = standing[cpu->number].executed + passes * length;
 	standing_count++;
 	changes++;
 	shown = valued = 0;
@@ -320,7 +323,7 @@ static void visit(const struct cpu *cpu, struct place *place)
 			make_change(cpu, place, change->length, change->passes, change->leader);
 			return;
 		}
-	if (permille && draw(1000) < permille)
+	if (permille && standing[cpu->number].executed >= standing[cpu->number].rested && draw(1000) < permille)
 		make_change(cpu, place, long_changes ? 1u << (7 + draw(10)) : draw_length(), 1 + draw(4), NOBODY);
 }
 
@@ -369,6 +372,7 @@ static void on_block(unsigned int index, void *data)
 		visit(cpu, now->place);
 	}
 	executed += now->length;
+	standing[cpu->number].executed += now->length;
 }
 
 static void on_access(unsigned int index, qemu_plugin_meminfo_t info, uint64_t address, void *pc)
