@@ -54,7 +54,6 @@ EXPORT int qemu_plugin_version = PLUGIN_API;
 #define VIRTUAL 1 /* QEMU_CLOCK_VIRTUAL */
 
 /* Of QEMU, which exports them to its modules. */
-extern __thread void *current_cpu;
 extern void async_run_on_cpu(void *cpu, void (*work)(void *cpu, void *data), void *data);
 extern void cpu_pause(void *cpu);
 extern void cpu_resume(void *cpu);
