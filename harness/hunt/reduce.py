@@ -108,9 +108,8 @@ class Reducer:
 
     def _alone(self, last: Change) -> Change | None:
         """The ``last`` change at another time of its place: those before it may only decide when the CPUs meet."""
-        times = (last.nth + sign * distance for distance in range(1, NEAR + 1) for sign in (-1, 1))
-        others = (replace(last, nth=nth) for nth in times if nth > 0)
-        return next((change for change in others if self.fails([change])), None)
+        others = (replace(last, nth=last.nth + sign * step) for step in range(1, NEAR + 1) for sign in (-1, 1))
+        return next((change for change in others if change.nth > 0 and self.fails([change])), None)
 
     def fails(self, changes: Sequence[Change]) -> bool:
         """Raises _Enough."""

@@ -45,9 +45,9 @@ class Told:
 
 @dataclass(frozen=True)
 class Step:
-    """A change: ``at`` stops for the ``nth`` time, ``others`` execute ``instructions``, and it goes on at ``back``.
+    """A change: ``at`` stops for the ``nth`` time, ``others`` execute, and it goes on at ``back``.
 
-    The CPU ``leader`` executes before the others, if it is not NOBODY.
+    ``instructions``: of all CPUs, and of the block of ``at``. The ``leader``, if a CPU, executes before the others.
     """
 
     at: Told
@@ -102,7 +102,7 @@ class Story:
             if len(step.others) > _STAYS:
                 yield f"       -> {len(step.others) - _STAYS} more places"
             end = f"{step.back} goes on" if step.back else "it never goes on"
-            yield f"     -> {end}, after {step.instructions:,} instructions of others"
+            yield f"     -> {end}, after {step.instructions:,} instructions"
         if self.stacks:
             yield ""
             yield "Tasks and stacks in the kernel's log (callee <- caller)"
@@ -116,7 +116,7 @@ def _rows(number: int, step: Step) -> Iterator[Values]:
     """What CPUs do while one has stopped; the first row has the ``number`` of the change."""
     rows = [("■", "miss", step.at, f"time {step.nth}{step.order}")]
     rows += [("→", "done", other, "") for other in step.others]
-    rows += [("▶", "miss", step.back, f"after {step.instructions:,} instructions of others")] if step.back else []
+    rows += [("▶", "miss", step.back, f"after {step.instructions:,} instructions")] if step.back else []
     for place, (mark, kind, told, note) in enumerate(rows):
         begins = "" if place else number
         yield {"mark": mark, "kind": kind, "told": told, "note": note, "stands": step.at.cpu, "number": begins}

@@ -4,6 +4,7 @@
 The compiler is by default one of the lab's own, so that they are the same bytes on every host.
 """
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -195,7 +196,7 @@ class Plugin:
     @property
     def argv(self) -> tuple[str, ...]:
         """QEMU's option, for the boot's folder."""
-        return (f"./{self.library}", *self.words, f"output={_WINDOW}") if self.library else ()
+        return (f"{os.curdir}/{self.library}", *self.words, f"output={_WINDOW}") if self.library else ()
 
     def install(self, folder: Path) -> None:
         """Raises OSError."""
