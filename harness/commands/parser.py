@@ -269,7 +269,8 @@ class Parser(argparse.ArgumentParser):
             target = real(path)
             is_folder = any(action.dest == name and action.metavar == "DIR" for action in self._actions)
             # The folder of a page is made.
-            if reason := _unwritable(path, _existing(path) if name == "out" else path.parent, is_folder):
+            existing = next(folder for folder in path.absolute().parents if folder.exists())
+            if reason := _unwritable(path, existing if name == "out" else path.parent, is_folder):
                 raise Misuse(f"--{name} {path}: {reason}", remedy="name a file in a folder that can be written")
             if target in taken:
                 raise Misuse(f"--{name} {path} would overwrite {taken[target]}", remedy="name another file")
@@ -301,10 +302,6 @@ def _is_own(path: Path) -> bool:
 def signed(text: str) -> str:
     """A document in YAML that is known again until it is edited."""
     return f"{text}{_SIGNATURE}{crc32(text.encode()):08x}\n"
-
-
-def _existing(path: Path) -> Path:
-    return next(folder for folder in path.absolute().parents if folder.exists())
 
 
 def _unwritable(path: Path, parent: Path, is_folder: bool) -> str:

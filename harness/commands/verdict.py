@@ -34,7 +34,7 @@ from harness.report.claims import JudgedRun
 from harness.report.models import note
 from harness.report.terminal import console_of
 from harness.report.terminal.run import Detail, print_verdict
-from harness.scenario.load import find_scenarios
+from harness.scenario.load import is_shipped
 from harness.scenario.model import Scenario
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.base.reading import real
@@ -120,9 +120,10 @@ class Judge(Command):
         rejudged = rejudge(self.run)
         self.exports.show(rejudged.run, rejudged.verdict)
         scenario = rejudged.run.scenario
-        for line in _other_bounds(scenario):
+        shipped = next(filter(is_shipped, (rejudged.run.facts.ref, scenario.name)), "")
+        for line in _other_bounds(scenario, shipped):
             tell(line)
-        own = [] if scenario.name in find_scenarios() else [f"bounds, as scenarios/ has no {scenario.name}"]
+        own = [] if shipped else [f"bounds, as scenarios/ has no {scenario.name}"]
         tell(f"no guest repeats, so only another run can confirm: {'; '.join([*taken_as_written(rejudged.run), *own])}")
         if not rejudged.before:
             tell("this run has no stored verdict")
@@ -134,16 +135,16 @@ class Judge(Command):
         return rejudged.exit_code
 
 
-def _other_bounds(scenario: Scenario) -> Iterator[str]:
+def _other_bounds(scenario: Scenario, name: str) -> Iterator[str]:
     """How the bounds of a run differ from those of the checkout's scenario of that name, which may be newer."""
-    shipped = load_scenario(scenario.name) if scenario.name in find_scenarios() else scenario
+    shipped = load_scenario(name) if name else scenario
     asked = defaultdict[str, list[str]](list)
     for entry in shipped.entries:
         asked[entry.ratio.text].append(entry.expect.text)
     for entry in scenario.entries:
         ratio, bound = entry.ratio.text, entry.expect.text
         if ratio in asked and bound not in asked[ratio]:
-            yield f"{ratio}: this run asks for {bound}, scenarios/{scenario.name}.yaml for {' and '.join(asked[ratio])}"
+            yield f"{ratio}: this run asks for {bound}, scenarios/{name}.yaml for {' and '.join(asked[ratio])}"
 
 
 class Report(Command):

@@ -15,8 +15,9 @@ from lab.schedule import NOBODY, Change, Schedule, read_log
 REPEATS = 3
 MOST_BOOTS = 200
 """Of a reduction. Where all that comes before a fault decides when the CPUs meet, nothing is left out in thousands."""
-NEAR = 12
-"""How many times before and after its own the last of several changes is tried alone."""
+NEAR, LAST, LONG = 12, 3, 20_000
+"""Of several changes each of the ``LAST`` is tried alone, at its own time and ``NEAR`` times before and after it, for
+``LONG`` ns at least: those before it may only decide when the CPUs meet, and a short one that they follow closely."""
 
 
 class _Enough(Exception):
@@ -94,9 +95,9 @@ class Reducer:
             why = "turns of drawn lengths are not changes at places" if schedule.strategy == "turns" else ""
             raise CannotJudge(f"the changes of this find do not repeat it; {why}".rstrip("; "), remedy="use its seed")
         with suppress(_Enough):
-            left = fewest(changes, self.fails)
-            if len(left) > 1 and (change := self._alone(left[-1])):
-                left = [change]
+            left = fewest(changes, self.fails) if len(changes) <= LAST else []
+            if len(left) != 1:
+                left = self._alone(left or changes) or left or fewest(changes, self.fails)
             for place, (key, usual) in product(range(len(left)), (("passes", 1), ("leader", NOBODY))):
                 simpler = replace(left[place], **{key: usual})
                 if simpler != left[place] and self.fails((*left[:place], simpler, *left[place + 1 :])):
@@ -106,10 +107,13 @@ class Reducer:
         least = tuple(made.change for made in read_log(trial.folder))
         return Reduced(least, len(changes), self._boots, trial)
 
-    def _alone(self, last: Change) -> Change | None:
-        """The ``last`` change at another time of its place: those before it may only decide when the CPUs meet."""
-        others = (replace(last, nth=last.nth + sign * step) for step in range(1, NEAR + 1) for sign in (-1, 1))
-        return next((change for change in others if change.nth > 0 and self.fails([change])), None)
+    def _alone(self, changes: Sequence[Change]) -> list[Change]:
+        steps = sorted(range(-NEAR, NEAR + 1), key=abs)
+        for last, step in product(reversed(changes[-LAST:]), steps):
+            change = replace(last, nth=last.nth + step, length=max(last.length * last.passes, LONG), passes=1)
+            if change.nth > 0 and self.fails([change]):
+                return [change]
+        return []
 
     def fails(self, changes: Sequence[Change]) -> bool:
         """Raises _Enough."""

@@ -13,7 +13,6 @@ from typing import TypeVar
 from harness.base.files import read_json, write_atomic
 from harness.grid.lines import Kind, Move, Trend
 from harness.hunt.kept import KeptFind, try_find
-from harness.judge.cells import Ensemble
 from harness.judge.claims import Judgement
 from harness.judge.difference import JUDGED, Difference
 from harness.judge.verdict import Verdict
@@ -130,14 +129,11 @@ def _loads(scenario: str, differences: Sequence[Difference]) -> Iterator[Move]:
         trend = Trend.WORSE if -1 in signs else Trend.BETTER
         names = ", ".join(change.figure.role for change in marked)
         before, after = (
-            _medians(side) for side in zip(*((change.before, change.after) for change in marked), strict=True)
+            ", ".join(figure(each.median) for each in side if each)
+            for side in zip(*((change.before, change.after) for change in marked), strict=True)
         )
         share = marked[0].share if len(marked) == 1 else None
         yield Move(scenario, Kind.LOAD, f"{arm}.{load}: IOPS of {names}", before, after, trend, share)
-
-
-def _medians(side: Iterable[Ensemble | None]) -> str:
-    return ", ".join(figure(change.median) for change in side if change)
 
 
 _T = TypeVar("_T")

@@ -62,10 +62,15 @@ def shipped_names() -> list[str]:
     return [*find_scenarios(), *(f"{WALL.name}/{name}" for name in find_scenarios(WALL))]
 
 
+def is_shipped(ref: str, search: Path = SCENARIOS) -> bool:
+    """Whether ``ref`` is a name in the folder ``search`` or one of its folders."""
+    return bool(_NAME_IN_FOLDER.fullmatch(ref)) and (search / f"{ref}.yaml").is_file()
+
+
 def find_scenario(ref: str, *, search: Path = SCENARIOS) -> Path:
     """The file of ``ref``, a name in the folder ``search`` or a path. Raises Misuse."""
-    if _NAME_IN_FOLDER.fullmatch(ref) and (named := search / f"{ref}.yaml").is_file():
-        return named
+    if is_shipped(ref, search):
+        return search / f"{ref}.yaml"
     if "/" in ref or ref.endswith((".yaml", ".yml")):
         return Path(ref)
     known = find_scenarios(search)

@@ -278,7 +278,7 @@ def test_other_bounds_than_those_of_the_checkout_are_told(
     run = finished(tmp_path, GREEN, {"kmsg": BANNER})
     claim = run.scenario.claims[0]
     other = replace(run.scenario, claims=(replace(claim, expect=replace(claim.expect, text=">= 0.99", low=0.99)),))
-    monkeypatch.setattr(verdict, "find_scenarios", lambda: {run.scenario.name: tmp_path})
+    monkeypatch.setattr(verdict, "is_shipped", lambda name: name == "sample")
     for shipped, expected in ((other, 1), (run.scenario, 0)):
         monkeypatch.setattr(verdict, "load_scenario", lambda name, shipped=shipped: shipped)
         main(["judge", str(run.path)])
@@ -311,7 +311,7 @@ def test_what_a_rewrite_of_every_file_changes_unseen_is_told(
     for folder in (run.path / "boots").iterdir() if "digest" in changed else ():
         record = read_boot(folder)
         save_boot(replace(record, fingerprint={**record.fingerprint, "kernel": changed["digest"]}))
-    monkeypatch.setattr(verdict, "find_scenarios", lambda: {run.scenario.name: tmp_path} if shipped else {})
+    monkeypatch.setattr(verdict, "is_shipped", lambda _: shipped)
     monkeypatch.setattr(verdict, "load_scenario", lambda name: run.scenario)
     assert main(["judge", str(run.path)]) == 0
     (line,) = (line for line in capsys.readouterr().err.splitlines() if "only another run can confirm" in line)

@@ -114,12 +114,14 @@ def test_a_reduction_ends_where_nothing_can_be_left_out(tmp_path: Path) -> None:
     assert lines[6].startswith("  3. CPU 0 in submit_one")
 
 
-def test_a_change_that_only_moves_the_last_one_is_left_out(tmp_path: Path) -> None:
-    """With the first change the CPUs meet at the 400th time of the second one's place, without it at the 403rd."""
-    first, last = Change(0, 0x100, 1, 200), Change(1, 0x140, 400, 9000, 2)
-    wanted = {(first, last), (replace(last, nth=403),), (replace(last, nth=403, passes=1),)}
+@pytest.mark.parametrize(("earlier", "later"), [(1, 0), (300, 2)])
+def test_changes_that_only_move_a_late_one_are_left_out(tmp_path: Path, earlier: int, later: int) -> None:
+    """With those before it the CPUs meet at the 400th time of its place, without them at the 403rd, and only while the
+    CPU stands for 20 us."""
+    decides = Change(1, 0x140, 400, 9000, 2)
+    changes = (*CHANGES[:earlier], decides, *CHANGES[earlier : earlier + later])
+    wanted = {changes, (replace(decides, nth=403, length=20_000, passes=1),)}
     fault = Fault("oops", "BUG")
-    (tmp_path / "schedule.log").write_text(f"change {str(first)[3:]} 10\nchange {str(last)[3:]} 20\n")
 
     def boot(schedule: Schedule, folder: Path) -> Trial:
         folder.mkdir(exist_ok=True)
@@ -127,8 +129,9 @@ def test_a_change_that_only_moves_the_last_one_is_left_out(tmp_path: Path) -> No
         return Trial(folder, fault if schedule.changes in wanted else None, None, "", {})
 
     ground: Any = SimpleNamespace(boot=boot)
+    boot(Schedule(changes), tmp_path)
     reduced = Reducer(ground, fault, tmp_path / "reduce", lambda _: None).reduce(Schedule(), tmp_path)
-    assert (reduced.changes, reduced.before) == ((Change(1, 0x140, 403, 9000),), 2)
+    assert (reduced.changes, reduced.before) == ((Change(1, 0x140, 403, 20_000),), len(changes))
 
 
 def test_changes_that_prevent_the_fault_do_not_mislead() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.base.plain import identity
-from harness.scenario.load import find_scenarios, read_scenario
+from harness.scenario.load import find_scenarios, is_shipped, read_scenario
 from harness.scenario.loads import refused
 from harness.scenario.model import Operand
 from harness.scenario.timing import Clock
@@ -35,6 +35,11 @@ def test_what_a_file_means(tmp_path: Path) -> None:
     assert ratio.left == Operand("figure", ("limited", "lopsided", "victim", "iops"))
     assert scenario.claims[0].expect.low == 0.9
     assert scenario.controls[0].mutant == ""
+
+
+def test_a_scenario_of_the_checkout_is_known_by_its_name_and_its_folder() -> None:
+    refs = ("shared-queue", "hunt/qos-sleepers", "qos-sleepers", f"{SCENARIOS}/shared-queue", "wall/../flush")
+    assert [is_shipped(ref) for ref in refs] == [True, True, False, False, False]
 
 
 def test_options_of_fio_are_written_as_fio_reads_them(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from harness.report.format import duration, figure, percent, plural
 from harness.report.terminal import console_of, figures, plain_table, print_wide
 from harness.report.topology import tree
 from harness.run.plan import guest_job
-from harness.scenario.model import Arm, Claim, Control, Load, Role, Scenario
+from harness.scenario.model import Arm, Claim, Load, Role, Scenario
 from lab.base.errors import Misuse
 from lab.base.units import show_size, show_time
 from lab.guest.steps import job_files
@@ -164,7 +164,8 @@ def _preface(scenario: Scenario) -> Iterator[str]:
     if scenario.controls:
         yield "\nnegative controls"
     for control in scenario.controls:
-        yield from _control(control)
+        kernel = f" (kernel with the mutant {control.mutant})" if control.mutant else ""
+        yield f"  {control.that}{kernel}: {control.expect.text}"
 
 
 def _load(load: Load, cost: LoadCost | None) -> Iterator[str]:
@@ -195,11 +196,6 @@ def _claim(claim: Claim) -> Iterator[str]:
     yield f"    {claim.ratio.text} {claim.expect.text}"
     for known in claim.known:
         yield f"    known to fail on kernels {known.kernels}: {known.because} ({known.link})"
-
-
-def _control(control: Control) -> Iterator[str]:
-    kernel = f" (kernel with the mutant {control.mutant})" if control.mutant else ""
-    yield f"  {control.that}{kernel}: {control.expect.text}"
 
 
 def _arms(scenario: Scenario) -> Iterator[str]:
