@@ -21,7 +21,7 @@ from harness.scenario.model import Scenario
 from lab.base.errors import Misuse
 from lab.base.units import Tell
 from lab.kernels.model import Kernel
-from lab.schedule import FEW, STALLS, TURNS, Schedule, drawn
+from lab.schedule import FEW, STALLS, TURNS, Schedule, drawn, read_log
 from lab.session import Lab, run_job
 
 MIXED = "mixed"
@@ -216,7 +216,8 @@ class Search:
     def _note(self, find: Find) -> None:
         trial, searched = find.trial, self._searched
         row: dict[str, Any] = {"seed": find.seed, "arm": find.ground.arm.name, "digest": trial.digest}
-        row |= {"strategy": find.strategy, "gain": 0}
+        # A guest that did not come to the end of its loads has its log alone.
+        row |= {"strategy": find.strategy, "gain": 0, "changes": len([*read_log(trial.folder)])}
         if trial.course:
             passed = trial.course.pairs
             row["gain"] = len(passed - self._passed[find.ground.arm.name])

@@ -230,7 +230,7 @@ def searched_lines(searched: Searched, grounds: Sequence[Ground], at_once: int) 
     now = searched.seeds - searched.earlier
     rate = f", {now / searched.seconds:.2f} a second with {at_once} at once" if now and searched.seconds else ""
     yield f"{plural(searched.seeds, 'seed')} ({searched.earlier} of them earlier){rate}"
-    yield f"{len(searched.orders)} distinct orders, {searched.changes} changes of CPU"
+    yield f"{plural(len(searched.orders), 'distinct order')}, {plural(searched.changes, 'change')} of CPU"
     if searched.either:
         pairs = f"{searched.either:,} pairs of blocks that use one shared line, one of them to write it"
         yield f"{pairs}: {searched.both:,} of them in both orders"

@@ -166,6 +166,21 @@ def test_a_search_on_a_cluster_makes_its_boots_there(tmp_path: Path) -> None:
     assert boots.makers == {elsewhere}
 
 
+def test_the_changes_of_a_guest_that_hung_are_those_of_its_log(tmp_path: Path) -> None:
+    """Its course is written at the end of its loads. One seed that ends makes 4 changes."""
+
+    class Hung(_Boots):
+        def boot(self, schedule: Schedule, folder: Path, abort: Any = None, make: object = None) -> Trial:
+            folder.mkdir(exist_ok=True)
+            if schedule.seed == 1:
+                return Trial(folder, None, Course(changes=4), "", {})
+            (folder / "schedule.log").write_text("change 0 a0 1 9 1 -1 10\nchange 1 b0 1 9 1 -1 20\n")
+            return Trial(folder, Fault("hang", "x"), None, "", {})
+
+    ground: Any = Hung({})
+    assert Search([ground], STALLS, tmp_path, 1).run(Limits(2)).changes == 6
+
+
 def test_a_find_names_its_scenario_so_that_it_loads_again() -> None:
     scenario = load_scenario("hunt/planted-list")
     assert ref_of(scenario) == "hunt/planted-list"
