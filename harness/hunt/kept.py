@@ -60,18 +60,18 @@ _ELSEWHERE = ("path:", "tree:")  # folders of the machine that made the find
 
 
 def odds(after: int, seeds: int, *, elsewhere: bool) -> str:
-    """How many searches of ``seeds`` find nothing where one of ``after`` seeds fails: an estimate, of one find.
+    """How many searches of ``seeds`` find nothing where one of ``after`` + 1 seeds fails: an estimate, of one find.
 
-    None where a kernel was searched ``elsewhere`` than in the functions of the find.
+    Unknown where a kernel was searched ``elsewhere`` than in the functions of the find.
     """
     if elsewhere:
         return "how many searches miss it is unknown where functions of the find are missing"
-    return f"{(1 - 1 / after) ** seeds:.1%} of such searches miss it, an estimate of one find"
+    return f"{(after / (after + 1)) ** seeds:.1%} of such searches miss it, an estimate of one find"
 
 
 def enough(after: int) -> int:
-    """The seeds of which 1 % find nothing where one of ``after`` does, and ``after`` at least."""
-    return max(after, math.ceil(math.log(_MISS) / math.log(1 - 1 / after))) if after > 1 else 1
+    """The seeds of which 1 % find nothing, by the same estimate."""
+    return math.ceil(math.log(_MISS) / math.log(after / (after + 1)))
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def test_commands_that_repeat_name_the_configuration(monkeypatch: pytest.MonkeyP
 
 
 def test_the_commit_from_which_on_a_search_finds_the_fault(tmp_path: Path) -> None:
-    """At the bad end's rate of 1 in 35 a search of 164 seeds misses with (34/35)^164 = 0.86 %."""
+    """With a find after 35 seeds a search of 164 misses with (35/36)^164 = 0.99 %."""
     tried: list[tuple[str, bool]] = []
     finding, commits = bisected(tmp_path, ["good"] * 9 + ["bad"] * 7, tried)
     assert finding.culprit and finding.culprit.sha == commits[9]
@@ -86,7 +86,7 @@ def test_the_commit_from_which_on_a_search_finds_the_fault(tmp_path: Path) -> No
     assert [moved for _, moved in tried].count(True) == 2
     says = odds_of(KEPT, finding.question, [step.seen for step in finding.steps])
     assert says == (
-        "The bad end fails after 35 seeds; each good side passed 164: 0.9% of such searches miss it, an estimate of "
+        "The bad end fails after 35 seeds; each good side passed 164: 1.0% of such searches miss it, an estimate of "
         "one find."
     )
     lines = [*conclusion(replace(finding, odds=says), SCENARIO)]

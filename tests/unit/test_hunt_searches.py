@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from harness.base.checkout import HUNTS
-from harness.hunt.kept import KeptFind, Tried, enough, find_file, read_find, try_find, write_find
+from harness.hunt.kept import KeptFind, Tried, enough, find_file, odds, read_find, try_find, write_find
 from harness.hunt.matrix import hunt_matrix, keep_hunts, kept_hunts
 from harness.hunt.search import MIXED, Limits, Mix, Search
 from harness.hunt.trial import Fault, Ground, Trial
@@ -26,7 +26,7 @@ from tests.unit.test_hunt import PLACES
 KEPT = KeptFind(
     *("hunt/planted-list", "null-blk", "debian:6.12", "warning: it's CPU 1", ("f", "g")),
     ((1, "f+0x1f", 3, 500, 1, NOBODY), (0, "g+0x0", 1, 100, 2, 1)),
-    *(FEW, 1, 4, enough(4), "blklab hunt x: 4 seeds"),
+    *(FEW, 1, 4, 17, "blklab hunt x: 4 seeds"),
 )
 
 
@@ -96,11 +96,12 @@ def test_the_two_planted_races_that_were_found_are_shipped() -> None:
     assert {path.stem for path in HUNTS.glob("*.yaml")} >= {"planted-list", "planted-sleep"}
 
 
-@pytest.mark.parametrize(("after", "seeds"), [(1, 1), (4, 17), (36, 164), (1000, 4603)])
+@pytest.mark.parametrize(("after", "seeds"), [(1, 7), (3, 17), (35, 164), (999, 4603)])
 def test_a_kept_search_is_so_long_that_one_in_a_hundred_misses(after: int, seeds: int) -> None:
-    """(1 - 1/after)^seeds <= 1 % and one seed fewer is more: 0.75^17 = 0.75 %, 0.75^16 = 1.002 %."""
+    """One of after + 1 seeds finds it: 0.75^17 = 0.75 %, 0.75^16 = 1.002 %; after a find of the first seed 0.5^7."""
     assert enough(after) == seeds
-    assert (1 - 1 / after) ** seeds <= 0.01 < (1 - 1 / after) ** (seeds - 1) or after == 1
+    assert (after / (after + 1)) ** seeds <= 0.01 < (after / (after + 1)) ** (seeds - 1)
+    assert odds(after, seeds, elsewhere=False).startswith(("0.7%", "0.8%", "1.0%"))
 
 
 class _Boots:

@@ -199,6 +199,7 @@ def test_a_kept_search_finds_its_fault_and_nothing_on_the_good_kernel(lab: Lab, 
         pytest.param("planted-sleep", marks=building()),
         pytest.param("sbitmap-cleared", marks=building()),
         pytest.param("elevator-writers", marks=_STOCK),
+        pytest.param("wbt-enabled", marks=_STOCK),
     ],
 )
 def test_a_kept_schedule_repeats_its_fault(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
