@@ -115,6 +115,8 @@ class Matrix(Command):
         if not self.kernels:
             tell_default(f"the kernels are {' '.join(named)}", "--kernels")
         if self.dry_run:
+            if self.hunt:
+                tell(f"not in this estimate: kept searches, {self.hunt} min and the boots begun by then")
             return print_dry_run(self._estimates(chosen, named), self.results)
         bench = bench_of(self.results, self.jobs)
         cache = bench.lab.cache

@@ -111,7 +111,9 @@ class RunScenarios(Command):
                 check(spec)
             return print_dry_run(estimates, self.results)
         bench, (*bases, booted) = self._bench_and_kernels(specs)
-        self._tell_costs(estimates)
+        tell(total(estimates, indexed_runs(results_root(self.results))))
+        for line in dominant(estimates) if sum(each.modelled for each in estimates) >= _LONG else ():
+            tell(line)
         ended: list[tuple[str, Verdict]] = []
         for ref, each in named.items():
             own = arms_of(self.arms, each, chosen)
@@ -142,11 +144,6 @@ class RunScenarios(Command):
     def _estimate(self, scenario: Scenario, spec: str, arms: tuple[str, ...]) -> Estimate:
         boots = len(expand(scenario, self.seeds, arms or None))
         return Estimate(scenario, spec, (2 if self.verify else 1) * boots, arms)
-
-    def _tell_costs(self, estimates: Sequence[Estimate]) -> None:
-        tell(total(estimates, indexed_runs(results_root(self.results))))
-        for line in dominant(estimates) if sum(each.modelled for each in estimates) >= _LONG else ():
-            tell(line)
 
     def _trace(self, scenario: Scenario, events: tuple[str, ...]) -> int:
         if len(self.arms) > 1:

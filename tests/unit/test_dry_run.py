@@ -76,6 +76,10 @@ def test_a_matrix_is_only_counted(nothing_here: Path, capsys: pytest.CaptureFixt
     assert main([*words, "debian:6.1 debian:7.2"]) == EXIT_PASS
     boots = sum(boots_of(read_scenario(name), None) for name in words[1:3])
     assert f"4 cells (scenario x kernel), at most {2 * boots} boots, at most " in capsys.readouterr().out
+    assert main([*words, "debian:6.1 debian:7.2", "--hunt", "30"]) == EXIT_PASS
+    shown = capsys.readouterr()
+    assert f"4 cells (scenario x kernel), at most {2 * boots} boots" in shown.out
+    assert "not in this estimate: kept searches, 30 min and the boots begun by then" in shown.err
     assert main([*words, "debian:6.1 debian:7.2", "--shard", "1/2"]) == EXIT_PASS
     assert f"2 cells (scenario x kernel), at most {boots} boots" in capsys.readouterr().out
     assert main([*words, "debian:6.1 .. debian:7.2"]) == EXIT_MISUSE
