@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 
 from harness.hunt.trial import Fault, Ground, Trial
+from harness.report.format import plural
 from lab.base.errors import CannotJudge
 from lab.base.units import Tell
 from lab.schedule import NOBODY, Change, Schedule, read_log
@@ -123,7 +124,7 @@ class Reducer:
         failed = self._fault.like(trial.fault)
         if failed and (len(changes) <= len(self._least) or not self._least):
             self._least = [*changes]
-        self._tell(f"{len(changes)} changes: {trial.fault if failed else 'holds'}")
+        self._tell(f"{plural(len(changes), 'change')}: {trial.fault if failed else 'holds'}")
         return failed
 
     def _boot(self, schedule: Schedule) -> Trial:
