@@ -120,7 +120,7 @@ def drawn(strategy: str, seed: int, places: Mapping[tuple[int, int], int]) -> Sc
 
 
 @dataclass(frozen=True)
-class Stay:
+class Position:
     """Where ``cpu`` goes on, at the ``executed`` instruction of all CPUs.
 
     ``values`` are what instructions there read and wrote last, by their addresses, as far as the log has them.
@@ -133,7 +133,7 @@ class Stay:
 
 
 @dataclass(frozen=True)
-class Made:
+class LoggedChange:
     """A change that was made, where other CPUs executed meanwhile, and where its own CPU went on.
 
     ``values`` are those of the block behind which it stopped.
@@ -141,12 +141,12 @@ class Made:
 
     change: Change
     executed: int
-    others: tuple[Stay, ...]
-    back: Stay | None
+    others: tuple[Position, ...]
+    back: Position | None
     values: Mapping[int, int] = field(default_factory=dict, compare=False)
 
 
-def read_log(folder: Path) -> Iterator[Made]:
+def read_log(folder: Path) -> Iterator[LoggedChange]:
     """The changes that a boot in ``folder`` made, in their order; also of one that did not end."""
     path = folder / SCHEDULE_LOG
     rows = [line.split() for line in path.read_text().splitlines()] if path.is_file() else []
@@ -155,14 +155,14 @@ def read_log(folder: Path) -> Iterator[Made]:
         cpu, address, *numbers, executed = rows[start][1:]
         stopped = dict[int, int]()
         # The line of a block is before its values, and CPUs execute one at a time.
-        latest, stays = {cpu: stopped}, list[tuple[str, Stay]]()
+        latest, stays = {cpu: stopped}, list[tuple[str, Position]]()
         for word, number, at, *rest in rows[start + 1 : end]:
             if word == "value":
                 latest.get(number, stopped)[int(at, 16)] = int(rest[-1], 16)
             else:
                 latest[number] = {}
-                stays.append((word, Stay(int(number), int(at, 16), int(rest[0]), latest[number])))
+                stays.append((word, Position(int(number), int(at, 16), int(rest[0]), latest[number])))
         back = next((stay for word, stay in stays if word == "back" and stay.cpu == int(cpu)), None)
         others = tuple(stay for word, stay in stays if word == "run")
         change = Change(int(cpu), int(address, 16), *map(int, numbers))
-        yield Made(change, int(executed), others, back, stopped)
+        yield LoggedChange(change, int(executed), others, back, stopped)

@@ -29,7 +29,7 @@ from harness.commands.parser import Command, flag, option
 from harness.grid.cluster import elsewhere
 from harness.hunt.kept import KeptFind, enough, find_file, odds, read_find, write_find
 from harness.hunt.reduce import REPEATS, Reducer
-from harness.hunt.search import MIXED, STRATEGIES, Find, Limits, Search, Searched, demand_cpus, folder_of, grounds_of
+from harness.hunt.search import MIXED, STRATEGIES, Find, Limits, Progress, Search, demand_cpus, folder_of, grounds_of
 from harness.hunt.story import LIMITS, place_of, searched_lines, story_of
 from harness.hunt.trial import Ground
 from harness.report.format import plural
@@ -142,7 +142,7 @@ def _grounds(
     return [*grounds_of(lab, booted, scenario, arms, root, at=functions, tell=tell)]
 
 
-def _progress(searched: Searched) -> None:
+def _progress(searched: Progress) -> None:
     now = searched.seeds - searched.earlier
     rate = f"{now / searched.seconds:.2f} a second" if searched.seconds else ""
     tell(f"{searched.seeds} seeds, {rate}, {len(searched.orders)} distinct orders, {len(searched.finds)} found")

@@ -119,7 +119,7 @@ class KeptFind:
 
 
 @dataclass(frozen=True)
-class Tried:
+class Attempt:
     """A kept search on a kernel: the last of ``seeds`` made ``fault``, which is empty where none did.
 
     ``others`` are faults of another kind; ``elsewhere``: in other functions than those of the find.
@@ -133,7 +133,7 @@ class Tried:
 
 def try_find(
     bench: Bench, kernel: Kernel, kept: KeptFind, scenario: Scenario, tell: Tell, *, minutes: float = math.inf
-) -> Tried:
+) -> Attempt:
     """``scenario`` is ``kept.planned``, or another layout of it; ``minutes`` end the search, too.
 
     Raises what ``ready`` and boots raise.
@@ -143,13 +143,13 @@ def try_find(
     (ground,) = grounds_of(bench.lab, kernel, scenario, [kept.arm], root, tell=tell)
     if (clean := ground.clean) is not None:
         fault = f"{clean}, without any change of CPU"
-        return Tried(1, fault) if clean.kind == kept.kind else Tried(1, others=(fault,))
+        return Attempt(1, fault) if clean.kind == kept.kind else Attempt(1, others=(fault,))
     limits = Limits(kept.seeds, minutes, kept.first, kind=kept.kind)
     searched = Search([ground], kept.strategy, root, turns.lanes.at_once, make=turns.boot).run(limits)
     faults = sorted((find.seed, str(find.trial.fault)) for find in searched.finds)
     same = [(seed - kept.first + 1, fault) for seed, fault in faults if fault.startswith(f"{kept.kind}:")]
     others = tuple(fault for _, fault in faults if not fault.startswith(f"{kept.kind}:"))
-    return Tried(*(min(same) if same else (searched.seeds, "")), others, ground.functions != kept.functions)
+    return Attempt(*(min(same) if same else (searched.seeds, "")), others, ground.functions != kept.functions)
 
 
 def write_find(path: Path, kept: KeptFind) -> None:

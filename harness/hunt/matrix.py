@@ -22,7 +22,7 @@ _FILE = "hunts.json"
 class HuntCell:
     """What a kept search found on a kernel within its part of the budget: ``seeds`` were tried, of ``wanted``.
 
-    ``fault``, ``others`` and ``elsewhere`` are those of ``Tried``; ``reason`` is why the kernel could not be searched.
+    ``fault``, ``others`` and ``elsewhere`` are of ``Attempt``; ``reason`` is why the kernel could not be searched.
     ``failed``: it has the fault, and the file of the find calls it good.
     """
 

@@ -26,7 +26,7 @@ class _Enough(Exception):
 
 
 @dataclass(frozen=True)
-class Reduced:
+class Reduction:
     """``changes`` of the find were ``before`` many; after ``MOST_BOOTS`` fewer may do. ``trial`` is their boot."""
 
     changes: tuple[Change, ...]
@@ -89,7 +89,7 @@ class Reducer:
         trials = [self._boot(schedule) for _ in range(REPEATS)]
         return sum(self._fault.like(trial.fault) and trial.digest == trials[0].digest for trial in trials)
 
-    def reduce(self, schedule: Schedule, folder: Path) -> Reduced:
+    def reduce(self, schedule: Schedule, folder: Path) -> Reduction:
         """``folder`` is that of the boot that was found. Raises CannotJudge where its changes alone do not fail."""
         changes = tuple(made.change for made in read_log(folder))
         if not self.fails(changes):
@@ -106,7 +106,7 @@ class Reducer:
         trial = self._boot(Schedule(tuple(self._least), values=True))
         # Of those behind the fault none is made.
         least = tuple(made.change for made in read_log(trial.folder))
-        return Reduced(least, len(changes), self._boots, trial)
+        return Reduction(least, len(changes), self._boots, trial)
 
     def _alone(self, changes: Sequence[Change]) -> list[Change]:
         steps = sorted(range(-NEAR, NEAR + 1), key=abs)

@@ -58,7 +58,7 @@ class Find:
 
 
 @dataclass
-class Searched:
+class Progress:
     """``orders`` are digests of the order in which CPUs passed the places; ``earlier`` seeds were done before.
 
     ``pairs`` are accesses of two CPUs to one shared line, of which one writes, in their order: arm and two places.
@@ -149,7 +149,7 @@ class Search:
         strategy: str,
         root: Path,
         at_once: int,
-        progress: Callable[[Searched], None] = lambda _: None,
+        progress: Callable[[Progress], None] = lambda _: None,
         *,
         make: BootMaker = run_job,
     ) -> None:
@@ -157,10 +157,10 @@ class Search:
         self._root = root
         self._at_once, self._progress, self._make = at_once, progress, make
         self._abort = threading.Event()
-        self._searched, self._mix = Searched(), Mix(1)
+        self._searched, self._mix = Progress(), Mix(1)
         self._passed = {ground.arm.name: ground.course.pairs for ground in grounds}
 
-    def run(self, limits: Limits) -> Searched:
+    def run(self, limits: Limits) -> Progress:
         """Raises what a boot raises, after the others were stopped."""
         started, searched = time.monotonic(), self._searched
         self._mix = Mix(limits.first)

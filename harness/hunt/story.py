@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 
-from harness.hunt.reduce import MOST_BOOTS, REPEATS, Reduced
-from harness.hunt.search import Find, Searched
+from harness.hunt.reduce import MOST_BOOTS, REPEATS, Reduction
+from harness.hunt.search import Find, Progress
 from harness.hunt.trial import Access, Ground
 from harness.report.format import plural
 from harness.report.html import Values, render
@@ -16,7 +16,7 @@ from lab.base.units import Tell
 from lab.kernels.fields import fields
 from lab.kernels.objects import SourceLine, Wanted, source_lines, source_of
 from lab.kit import CONSOLE
-from lab.schedule import NOBODY, Stay, read_log
+from lab.schedule import NOBODY, Position, read_log
 
 LIMITS = "The guest is sequentially consistent: a missing memory barrier cannot appear here."
 _TASK = re.compile(r"\] task:(?P<name>\S+)\s+state:(?P<state>\S)|\] (?P<old>\S+)\s+(?P<letter>D) +[0-9]+ ")
@@ -27,7 +27,7 @@ _SWITCH = frozenset({"__schedule", "schedule", "dump_stack_lvl", "dump_stack", "
 
 
 @dataclass(frozen=True)
-class Told:
+class Location:
     """Where a CPU is: function and offset, on kernels that were built here the line of source too.
 
     ``uses`` says what its block does to cache lines that CPUs share.
@@ -50,11 +50,11 @@ class Step:
     ``instructions``: of all CPUs, and of the block of ``at``. The ``leader``, if a CPU, executes before the others.
     """
 
-    at: Told
+    at: Location
     nth: int
     leader: int
-    others: tuple[Told, ...]
-    back: Told | None
+    others: tuple[Location, ...]
+    back: Location | None
     instructions: int
 
     @property
@@ -122,7 +122,7 @@ def _rows(number: int, step: Step) -> Iterator[Values]:
         yield {"mark": mark, "kind": kind, "told": told, "note": note, "stands": step.at.cpu, "number": begins}
 
 
-def story_of(find: Find, repeated: int, reduced: Reduced, strategy: str, tell: Tell) -> Story:
+def story_of(find: Find, repeated: int, reduced: Reduction, strategy: str, tell: Tell) -> Story:
     ground = find.ground
     made = [*read_log(reduced.trial.folder)]
     stays = [stay for each in made for stay in (*each.others, each.back) if stay]
@@ -136,13 +136,13 @@ def story_of(find: Find, repeated: int, reduced: Reduced, strategy: str, tell: T
     lines = _sources(ground, starts | inside, tell)
     names = {at: line.field for at, line in lines.items()}
 
-    def told(*blocks: Stay) -> Told:
+    def told(*blocks: Position) -> Location:
         first, values = blocks[0], {at: value for stay in blocks for at, value in stay.values.items()}
         own = uses_of((access for stay in blocks for access in uses[stay.address]), names, values)
         source = f"{line.file}:{line.number}" if (line := lines.get(first.address)) else ""
-        return Told(first.cpu, place_of(ground, first.address), source, tuple(own))
+        return Location(first.cpu, place_of(ground, first.address), source, tuple(own))
 
-    def stopped(stay: Stay) -> Told:
+    def stopped(stay: Position) -> Location:
         """With what its function does to shared lines, where the block does nothing."""
         own = told(stay)
         wider = (f"its function {each}" for each in uses_of(stops[stay.address], names, {}))
@@ -150,7 +150,7 @@ def story_of(find: Find, repeated: int, reduced: Reduced, strategy: str, tell: T
 
     steps = tuple(
         Step(
-            stopped(Stay(each.change.cpu, each.change.address, each.executed, each.values)),
+            stopped(Position(each.change.cpu, each.change.address, each.executed, each.values)),
             *(each.change.nth, each.change.leader),
             tuple(told(*blocks) for _, blocks in groupby(each.others, lambda stay: (stay.cpu, of(stay.address)))),
             told(each.back) if each.back else None,
@@ -225,7 +225,7 @@ def _sources(ground: Ground, addresses: Iterable[int], tell: Tell) -> dict[int, 
     }
 
 
-def searched_lines(searched: Searched, grounds: Sequence[Ground], at_once: int) -> Iterator[str]:
+def searched_lines(searched: Progress, grounds: Sequence[Ground], at_once: int) -> Iterator[str]:
     """How much was searched."""
     now = searched.seeds - searched.earlier
     rate = f", {now / searched.seconds:.2f} a second with {at_once} at once" if now and searched.seconds else ""

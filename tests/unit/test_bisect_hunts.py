@@ -14,7 +14,7 @@ from harness.bisect.search import Bisection
 from harness.commands.bisect import Bisect
 from harness.commands.parser import build_parser
 from harness.grid.lines import GridRow
-from harness.hunt.kept import KeptFind, Tried
+from harness.hunt.kept import Attempt, KeptFind
 from harness.limits.entries import load_scenario
 from harness.scenario.model import Scenario
 from lab.base.errors import CannotJudge
@@ -25,7 +25,7 @@ KEPT = KeptFind(
     *((), "few", 1, 35, 164),
 )
 SCENARIO = load_scenario(KEPT.scenario)
-FOUND, NOTHING, OTHER = Tried(35, "claim: a waits 4 ms"), Tried(164), Tried(164, others=("oops: NULL",))
+FOUND, NOTHING, OTHER = Attempt(35, "claim: a waits 4 ms"), Attempt(164), Attempt(164, others=("oops: NULL",))
 WORDS = {"new": replace(NOTHING, elsewhere=True), "good": NOTHING, "bad": FOUND, "oops": OTHER}
 
 
@@ -33,8 +33,8 @@ WORDS = {"new": replace(NOTHING, elsewhere=True), "good": NOTHING, "bad": FOUND,
 def made_up_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bench of an oracle is a function of a kernel's name, and of whether its layout is another one."""
 
-    def try_find(bench: Any, kernel: Any, kept: KeptFind, own: Scenario, _: object) -> Tried:
-        found: Tried = bench(kernel, own.name != kept.planned.name)
+    def try_find(bench: Any, kernel: Any, kept: KeptFind, own: Scenario, _: object) -> Attempt:
+        found: Attempt = bench(kernel, own.name != kept.planned.name)
         return found
 
     monkeypatch.setattr("harness.bisect.notebook.try_find", try_find)
@@ -43,7 +43,7 @@ def made_up_searches(monkeypatch: pytest.MonkeyPatch) -> None:
 def oracle(word_of: dict[str, str], tried: list[tuple[str, bool]], told: list[str] | None = None) -> SeedOracle:
     """``word_of`` a commit or spec: good, bad, oops, or why it cannot be searched."""
 
-    def attempt(name: str, moved: bool) -> Tried:
+    def attempt(name: str, moved: bool) -> Attempt:
         tried.append((name, moved))
         if word_of[name] not in WORDS:
             raise CannotJudge(word_of[name])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.hunt.reduce import MOST_BOOTS, Reduced, Reducer, fewest
+from harness.hunt.reduce import MOST_BOOTS, Reducer, Reduction, fewest
 from harness.hunt.search import Find
 from harness.hunt.story import Story, stacks, story_of, uses_of
 from harness.hunt.trial import Access, Fault, Ground, Trial, accesses_of, fault_of, job_of
@@ -18,7 +18,19 @@ from harness.limits.entries import load_scenario
 from lab.base.errors import LabBroken
 from lab.base.record import BootRecord, Outcome
 from lab.kernels.objects import SourceLine, Wanted
-from lab.schedule import FEW, STALLS, TURNS, Change, Course, Made, Schedule, Stay, drawn, read_course, read_log
+from lab.schedule import (
+    FEW,
+    STALLS,
+    TURNS,
+    Change,
+    Course,
+    LoggedChange,
+    Position,
+    Schedule,
+    drawn,
+    read_course,
+    read_log,
+)
 from lab.symbols import read_kallsyms
 from tests.unit.test_sharing_report import KALLSYMS, WINDOW
 
@@ -63,8 +75,8 @@ def test_what_a_boot_did_with_a_schedule(tmp_path: Path) -> None:
     rows = ("change 1 a0 3 500 1 -1 10", "run 0 b0 12", "back 1 a8 90", "change 0 b0 1 100 1 2 200", "run 1 a0 210")
     (tmp_path / "schedule.log").write_text("\n".join(rows))
     assert [*read_log(tmp_path)] == [
-        Made(Change(1, 0xA0, 3, 500, 1), 10, (Stay(0, 0xB0, 12),), Stay(1, 0xA8, 90)),
-        Made(Change(0, 0xB0, 1, 100, 1, 2), 200, (Stay(1, 0xA0, 210),), None),
+        LoggedChange(Change(1, 0xA0, 3, 500, 1), 10, (Position(0, 0xB0, 12),), Position(1, 0xA8, 90)),
+        LoggedChange(Change(0, 0xB0, 1, 100, 1, 2), 200, (Position(1, 0xA0, 210),), None),
     ]
 
 
@@ -246,7 +258,7 @@ def told_story(tmp_path: Path, made: str = MADE) -> Story:
     accesses = tuple(accesses_of(record, scenario, names))
     ground = Ground(lab, scenario, arm, job, names, ("submit_one",), Course(places=places), accesses=accesses)
     trial = Trial(tmp_path, Fault("hang", "task a"), None, "", {})
-    return story_of(Find(3, ground, Schedule(), trial, FEW), 3, Reduced((), 2, 5, trial), FEW, lambda _: None)
+    return story_of(Find(3, ground, Schedule(), trial, FEW), 3, Reduction((), 2, 5, trial), FEW, lambda _: None)
 
 
 def test_another_kernel_with_the_same_places_is_another_hunt(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from harness.base.checkout import HUNTS
-from harness.hunt.kept import KeptFind, Tried, enough, find_file, odds, read_find, try_find, write_find
+from harness.hunt.kept import Attempt, KeptFind, enough, find_file, odds, read_find, try_find, write_find
 from harness.hunt.matrix import hunt_matrix, keep_hunts, kept_hunts
 from harness.hunt.search import MIXED, Limits, Mix, Search
 from harness.hunt.trial import Fault, Ground, Trial
@@ -126,15 +126,15 @@ class _Boots:
 @pytest.mark.parametrize(
     ("faults", "tried", "last"),
     [
-        ({}, Tried(17), 26),
-        ({12: Fault("warning", "a"), 14: Fault("warning", "b")}, Tried(3, "warning: a"), 12),
-        ({11: Fault("hang", "x"), 15: Fault("warning", "a")}, Tried(6, "warning: a", ("hang: x",)), 15),
-        ({11: Fault("hang", "x")}, Tried(17, others=("hang: x",)), 26),
+        ({}, Attempt(17), 26),
+        ({12: Fault("warning", "a"), 14: Fault("warning", "b")}, Attempt(3, "warning: a"), 12),
+        ({11: Fault("hang", "x"), 15: Fault("warning", "a")}, Attempt(6, "warning: a", ("hang: x",)), 15),
+        ({11: Fault("hang", "x")}, Attempt(17, others=("hang: x",)), 26),
     ],
     ids=["nothing", "found", "another kind first", "another kind alone"],
 )
 def test_a_kept_search_ends_at_a_fault_of_its_kind(
-    faults: dict[int, Fault], tried: Tried, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    faults: dict[int, Fault], tried: Attempt, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """17 seeds of stalls from 10 on; the boots are made up."""
     boots = _Boots(faults)
@@ -154,9 +154,9 @@ def test_a_kept_search_ends_at_a_fault_of_its_kind(
     assert boots.makers == {"here", "on a worker"}
     boots.clean = Fault("warning", "a")
     failed = "warning: a, without any change of CPU"
-    assert try_find(bench, kernel, kept, kept.planned, lambda _: None) == Tried(1, failed)
+    assert try_find(bench, kernel, kept, kept.planned, lambda _: None) == Attempt(1, failed)
     boots.clean = Fault("hang", "b")
-    other = Tried(1, others=("hang: b, without any change of CPU",))
+    other = Attempt(1, others=("hang: b, without any change of CPU",))
     assert try_find(bench, kernel, kept, kept.planned, lambda _: None) == other
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from harness.cli import main
-from harness.hunt.kept import KeptFind, Tried, finds_in, write_find
+from harness.hunt.kept import Attempt, KeptFind, finds_in, write_find
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge
 from lab.kernels.model import Kernel
 from tests.unit.series_samples import SAME, Measuring, patched, series_of, small_tree
 from tests.unit.tree_samples import git
 
-FOUND, NOTHING = Tried(35, "hang: task a"), Tried(164)
+FOUND, NOTHING = Attempt(35, "hang: task a"), Attempt(164)
 KEPT = KeptFind(
     *("hunt/planted-sleep", "null-blk", "source:6.12", "hang: x", ("blk_timeout",), (), "few", 1, 35, 164),
 )
@@ -24,7 +24,7 @@ KEPT = KeptFind(
     "case",
     [
         (FOUND, NOTHING, EXIT_FAIL, "WORSE  late", "late: worse: 164 seeds of few: nothing found -> hang: task a"),
-        (Tried(164, "", ("oops: b",)), NOTHING, EXIT_FAIL, "WORSE  late", "nothing found -> oops: b"),
+        (Attempt(164, "", ("oops: b",)), NOTHING, EXIT_FAIL, "WORSE  late", "nothing found -> oops: b"),
         (FOUND, FOUND, EXIT_PASS, "SAME  ", ""),
         (NOTHING, None, EXIT_PASS, "SAME  ", ""),
         (None, None, EXIT_CANNOT_JUDGE, "CANNOT JUDGE  late", "nothing found -> it has no function"),
@@ -32,7 +32,7 @@ KEPT = KeptFind(
     ids=["series", "another fault", "both", "neither", "not searched"],
 )
 def test_a_kept_search_that_finds_a_fault_in_the_series_alone_is_worse(
-    case: tuple[Tried | None, Tried | None, int, str, str],
+    case: tuple[Attempt | None, Attempt | None, int, str, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -46,10 +46,10 @@ def test_a_kept_search_that_finds_a_fault_in_the_series_alone_is_worse(
     monkeypatch.setattr("harness.hunt.kept.HUNTS", hunts)
     sha = git(tree, "rev-parse", "HEAD")
     path = series_of(tmp_path, patched(tree, "block/tags.c", "depth = 0", "depth = 1"))
-    sides: dict[bool, Tried | None] = {True: base, False: series}
+    sides: dict[bool, Attempt | None] = {True: base, False: series}
     searched: list[bool] = []
 
-    def tried(_: Any, kernel: Kernel, kept: KeptFind, *__: Any, **___: Any) -> Tried:
+    def tried(_: Any, kernel: Kernel, kept: KeptFind, *__: Any, **___: Any) -> Attempt:
         assert kept == KEPT
         searched.append(kernel.digest == sha)
         if (result := sides[searched[-1]]) is None:

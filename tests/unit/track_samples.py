@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from harness.bisect.repository import Repository
-from harness.hunt.kept import KeptFind, Tried
+from harness.hunt.kept import Attempt, KeptFind
 from harness.patch.choice import ChosenScenario, ScenarioChoice
 from harness.patch.sources import Touched
 from harness.profile.cells import ProfiledCell
@@ -175,12 +175,12 @@ class MadeUpBench:
         program = f"user;fio`{name}_fn 100 500000\n"
         return profile(f"{program}kernel;{name}_fn 100 {round(100 * cost)}\nkernel;{name}_fn;called 100 5000")
 
-    def try_find(self, _: object, kernel: Kernel, kept: KeptFind, scenario: Scenario, __: object) -> Tried:
+    def try_find(self, _: object, kernel: Kernel, kept: KeptFind, scenario: Scenario, __: object) -> Attempt:
         """A line ``race`` is found by the third seed."""
         lines, revision = self._kernels[kernel.digest]
         self.made[revision, scenario.name] += 1
         races = "race" in [line for text in lines.values() for line in text]
-        return Tried(3, "warning: list corruption") if races else Tried(kept.seeds)
+        return Attempt(3, "warning: list corruption") if races else Attempt(kept.seeds)
 
     def _layout(self, kernel: Kernel, word: str) -> float:
         """From -0.5 to 0.5."""

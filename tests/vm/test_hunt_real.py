@@ -18,7 +18,7 @@ from harness.limits.entries import load_scenario
 from harness.scenario.model import Hunt
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
-from lab.schedule import FEW, NOBODY, STALLS, TURNS, Change, Made, Schedule, drawn, read_log
+from lab.schedule import FEW, NOBODY, STALLS, TURNS, Change, LoggedChange, Schedule, drawn, read_log
 from lab.session import Lab
 from tests.vm.marks import building
 
@@ -105,7 +105,7 @@ def test_the_leader_of_a_change_executes_before_the_others(
     assert len([order for order in both if order[0] == soonest]) > len(both) / 2
 
 
-def _order(made: Made) -> list[int]:
+def _order(made: LoggedChange) -> list[int]:
     """The CPUs that execute more than 100 instructions of a change, which a block that waits has not."""
     stays = groupby(pairwise((*made.others, *([made.back] if made.back else []))), lambda pair: pair[0].cpu)
     spans = [(cpu, [end.executed - start.executed for start, end in pairs]) for cpu, pairs in stays]
