@@ -9,7 +9,7 @@ import gzip
 import re
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from io import BytesIO
 
 from harness.figures.boot import READBACK, LoadFiles, MeasurementError
@@ -57,11 +57,13 @@ def read_sections(data: bytes, file: str) -> dict[str, str]:
     return {path: "\n".join(lines) for path, lines in sections.items()}
 
 
-def read_window(before: bytes, after: bytes, load: str) -> tuple[Disks, float | None]:
-    """What ``LOAD.after`` has more than ``LOAD.before``, and the speed of md's resync. Raises MeasurementError."""
+def read_window(before: bytes, after: bytes, load: str, anew: Collection[str] = ()) -> tuple[Disks, float | None]:
+    """What ``LOAD.after`` has more than ``LOAD.before``, without the devices ``anew``, which were deleted meanwhile and
+    count from 0 again, and the speed of md's resync. Raises MeasurementError."""
     first_file, second_file = f"{load}.before", f"{load}.after"
     first, second = read_sections(before, first_file), read_sections(after, second_file)
-    old_disks, new_disks = _disks(first, first_file), _disks(second, second_file)
+    both = (_disks(first, first_file), _disks(second, second_file))
+    old_disks, new_disks = ({name: row for name, row in disks.items() if name not in anew} for disks in both)
     if old_disks.keys() != new_disks.keys():
         changed = ", ".join(sorted(old_disks.keys() ^ new_disks.keys()))
         raise MeasurementError(second_file, f"block devices came or went in the window: {changed}")
@@ -123,7 +125,8 @@ def counter_figures(files: LoadFiles, figures: Figures) -> Readings:
     own. ``resync.bw`` is the same for every role.
     """
     load = files.load
-    disks, resync = read_window(files.sent("{load}.before"), files.sent(BootFile.COUNTERS), load.name)
+    anew = {files.devices[event.disk] for event in load.events if event.do == "delete"}
+    disks, resync = read_window(files.sent("{load}.before"), files.sent(BootFile.COUNTERS), load.name, anew)
     if resync is not None:
         yield from (((load.name, role, "resync.bw"), resync) for role in load.roles)
     for role in load.roles.values():

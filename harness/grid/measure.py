@@ -300,7 +300,8 @@ def merge(store: Store, merged: Sequence[GridFolder], command: tuple[str, ...]) 
         for cell in part.grid.own:
             if cell.status is not None:
                 taken = _copied(store.root, part.path.parent.parent, cell)
-                decided[_key(cell)] = _worse(decided.get(_key(cell)), taken)
+                both = filter(None, (decided.get(_key(cell)), taken))
+                decided[_key(cell)] = min(both, key=lambda each: WORST_FIRST.index(each.status or Status.MISS))
     cells = tuple(_every_cell(merged, decided))
     seeds = merged[0].grid.seeds
     qemu = ", ".join(dict.fromkeys(part.grid.qemu for part in merged))
@@ -346,12 +347,6 @@ def _every_cell(merged: Sequence[GridFolder], decided: dict[_Key, GridCell]) -> 
 
 def _key(cell: GridCell) -> _Key:
     return cell.scenario, cell.kernel.spec, cell.kernel.digest
-
-
-def _worse(left: GridCell | None, right: GridCell) -> GridCell:
-    if left is None:
-        return right
-    return min(left, right, key=lambda cell: WORST_FIRST.index(cell.status or Status.MISS))
 
 
 def _copied(root: Path, origin: Path, cell: GridCell) -> GridCell:

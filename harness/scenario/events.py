@@ -97,11 +97,13 @@ def queue_attributes(row: Row | None, prefix: str = "") -> dict[str, str]:
     return {key.removeprefix(prefix).replace(".", "/"): str(value) for key, value in given if value is not None}
 
 
-def check_events(load_row: Row, events: tuple[Event, ...], arms: Mapping[str, _Queues]) -> None:
+def check_events(load_row: Row, events: tuple[Event, ...], role_disks: set[str], arms: Mapping[str, _Queues]) -> None:
     """Reports at each event the first problem of an arm: its topology lacks the disk, its queues have no elevator."""
     set_to = {event.queue.get("scheduler", "none") for event in events}
-    stacks = [stack for topology, _ in arms.values() for stack in topology.stacks.values()]
+    topologies = [topology for topology, _ in arms.values()]
+    stacks = [stack for topology in topologies for stack in topology.stacks.values()]
     multipath = {stack.name for stack in stacks if stack.kind is StackKind.MULTIPATH}
+    used = {lun for each in topologies for disk in role_disks & {*each.luns, *each.stacks} for lun in each.leaves(disk)}
     for row, event in zip(load_row.get("events", ()), events, strict=False):
         problems = (problem for arm, queues in arms.items() for problem in _problems(event, arm, queues, set_to))
         for problem in islice(problems, 1):
@@ -109,6 +111,9 @@ def check_events(load_row: Row, events: tuple[Event, ...], arms: Mapping[str, _Q
         if event.do == "suspend" and event.disk in multipath and load_row.get("lost"):
             # multipath_message of 6.12: EBUSY.
             row.add("do", f"events: {event.disk} is told of a lost path, and not while it is suspended", "remove lost")
+        if event.do == "delete" and event.disk in used:
+            fails = f"events: a role uses {event.disk}, and its I/O would fail"
+            row.add("disk", fails, "lost: takes a path away, do: fail a member of an array")
         ends = [other.at for other in events if other.do == ENDED_BY.get(event.do) and other.disk == event.disk]
         if event.do in ENDED_BY and max(ends, default=0) <= event.at:
             row.add("do", f"events: nothing ends this {event.do}", f"write do: {ENDED_BY[event.do]} behind it")

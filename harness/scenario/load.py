@@ -137,7 +137,8 @@ def _read(node: Node, path: Path, search: Path, problems: strict.Problems) -> Sc
     check_lost(row, arms, loads)
     queues = {name: (arm.topology, arm.queue) for name, arm in arms.items()}
     for each in loads.values():
-        check_events(row.get("loads")[each.name], each.events, queues)
+        disks = {disk for role in each.roles.values() for disk in role.disks}
+        check_events(row.get("loads")[each.name], each.events, disks, queues)
     known = known_names(row, {name: arm.topology for name, arm in arms.items()}, loads)
     clock, seeds, windows = read_clock(row, loads)
     values: dict[str, Any] = {

@@ -182,7 +182,8 @@ class _Workshop:
         checkout = git.Checkout(self.workspace, (git.objects_of(path),) if git.is_repository(path) else ())
         tree = self._tree(checkout)
         release = _version(self.source, checkout.file(tree, "Makefile"))
-        mutation = self._mutation(release)
+        mutant, known = self.source.mutant, self.source.mutants
+        mutation = mutants.mutation(mutant, release, mutants.catalogue(known)) if mutant else None
         patched = checkout.patched(tree, mutation.patch) if mutation else tree
         return checkout, tree, mutation, patched, self._recipe(release, mutation.options if mutation else ())
 
@@ -196,11 +197,6 @@ class _Workshop:
             return checkout.tree_of_commit(self.commit)
         self.tell(f"reading {self.source.path}")
         return checkout.tree_of_folder(self.source.path)
-
-    def _mutation(self, release: Release) -> Mutation | None:
-        if not self.source.mutant:
-            return None
-        return mutants.mutation(self.source.mutant, release, mutants.catalogue(self.source.mutants))
 
     def _make(self, checkout: git.Checkout, tree: str, recipe: Recipe) -> Output:
         checkout.check_out(tree)

@@ -210,6 +210,7 @@ def test_what_is_done_to_devices(tmp_path: Path) -> None:
         ("at: 1ms, disk: s0, do: delete, member: d2", "delete takes no member"),
         ("at: 1ms, disk: pa, do: suspend", "nothing ends this suspend"),
         ("at: 1ms, disk: d0, do: delete", "nothing ends this delete"),
+        ("at: 1ms, disk: d2, do: delete", "a role uses d2, and its I/O would fail"),
         ("at: 1ms, disk: s0, do: delete", "a rescan adds LUN 0 of tcmu alone, and that of loop is d0"),
         ("at: 1ms, disk: pa, do: suspend, to: x", "expected queue, or disk with write and to or do"),
         ("at: 1ms, ios: 3, queue: {scheduler: none}", "the I/Os of which disk"),
@@ -218,6 +219,13 @@ def test_what_is_done_to_devices(tmp_path: Path) -> None:
 def test_what_cannot_be_done_is_told(tmp_path: Path, event: str, message: str) -> None:
     with pytest.raises(InputErrors, match=message):
         load(acting(event), tmp_path)
+
+
+def test_a_lun_below_the_stack_of_a_role_is_not_deleted(tmp_path: Path) -> None:
+    text = acting("at: 1ms, disk: d0, do: delete", "at: 2ms, disk: d0, do: rescan")
+    load(text, tmp_path)
+    with pytest.raises(InputErrors, match="a role uses d0, and its I/O would fail"):
+        load(text.replace("disk: d2, rw", "disk: md0, rw"), tmp_path)
 
 
 @pytest.mark.parametrize("driver", ["virtio-scsi", "mptsas1068", "megasas"])

@@ -47,6 +47,16 @@ def test_a_window_is_the_difference_of_two_readings_with_bios_as_the_kernel_coun
     )
 
 
+def test_a_device_that_was_deleted_meanwhile_is_not_counted() -> None:
+    """Its counters begin at 0 again; the name may be another one, or gone."""
+    before = GOOD + ROW.format(9).replace("sda", "sdb").encode()
+    for row in ("", ROW.format(3).replace("sda", "sdb"), ROW.format(90).replace("sda", "sdb")):
+        after = LATER + row.encode()
+        assert [*read_window(before, after, "solo", {"sdb"})[0]] == ["sda"]
+    with pytest.raises(MeasurementError, match="reads of sdb went backwards"):
+        read_window(before, LATER + ROW.format(3).replace("sda", "sdb").encode(), "solo")
+
+
 def test_discards_and_flushes_are_counted_where_the_kernel_does() -> None:
     """Linux 4.18 added discards to /proc/diskstats, and 5.5 flushes behind them."""
     before = b"== /proc/diskstats\n 8 0 sda 0 0 0 0 0 0 0 0 0 0 0 1 2 3 4 5 6\n"
