@@ -40,7 +40,8 @@ def checkout() -> Path:
 
 @pytest.fixture(autouse=True, scope="session")
 def host_tools() -> Iterator[None]:
-    """The host's compiler and depmod: no test but those that boot kernels downloads the lab's own."""
+    """The host's compiler and depmod: no test but those that boot kernels downloads the lab's own. Any terminal."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BLKLAB_TOOLS", "host")
+        patch.setenv("TERM", "xterm")
         yield

@@ -215,6 +215,15 @@ def test_a_terminal_shows_the_boots_that_run() -> None:
     assert "PASS  s on 5.10, 20 s  (1 of 1 cell)" in out.getvalue()
 
 
+def test_a_terminal_that_cannot_move_its_cursor_has_lines() -> None:
+    """rich's Live shows nothing there until it ends."""
+    out = io.StringIO()
+    console = Console(file=out, width=100, force_terminal=True, color_system=None, _environ={"TERM": "dumb"})
+    with progress(console, now=HostTime()) as listen:
+        listen(MatrixStarted((("s", "5.10", (2, {})),), 2))
+        assert out.getvalue() == "1 cell, up to 2 boots, 2 at once\n"
+
+
 def test_on_a_busy_host_other_scenarios_are_scaled_by_what_the_first_boots_took() -> None:
     """A boot of 5 s by the model took 50 s: one of 20 s takes 200 s. Left: 50 of fast, 2 x 200 of slow."""
     tally = Tally(HostTime())

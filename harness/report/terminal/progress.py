@@ -4,7 +4,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -28,10 +28,12 @@ _NEARLY = 0.9  # of its usual time has passed at most, while a boot runs
 def progress(console: Console, *, now: Now = time.monotonic) -> Iterator[MatrixListener]:
     """A listener that shows events on ``console`` until the context ends; threads may call it.
 
-    On a terminal rich renders the tally at each refresh, so that seconds tick; only what ended has a line above it.
+    On a terminal rich renders the tally at each refresh, so that seconds tick; only what ended has a line above it. One
+    that cannot move its cursor (TERM=dumb) has lines alone, like a file.
     """
     lock, tally = threading.Lock(), Tally(now)
-    live = Live(tally, console=console, refresh_per_second=_REFRESH, transient=True) if console.is_terminal else None
+    renewed = console.is_terminal and not console.is_dumb_terminal
+    live = Live(tally, console=console, refresh_per_second=_REFRESH, transient=True) if renewed else None
 
     def show(event: MatrixEvent) -> None:
         with lock:
@@ -42,11 +44,8 @@ def progress(console: Console, *, now: Now = time.monotonic) -> Iterator[MatrixL
             if live:
                 live.refresh()
 
-    if live is None:
+    with live or nullcontext():
         yield show
-    else:
-        with live:
-            yield show
 
 
 @dataclass
