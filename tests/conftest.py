@@ -40,7 +40,10 @@ def checkout() -> Path:
 
 @pytest.fixture(autouse=True, scope="session")
 def host_tools() -> Iterator[None]:
-    """The host's compiler and depmod: no test but those that boot kernels downloads the lab's own. Any terminal."""
+    """The host's compiler and depmod: no test but those that boot kernels downloads the lab's own.
+
+    Its terminal has a cursor, whatever the one that starts the tests is.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BLKLAB_TOOLS", "host")
         patch.setenv("TERM", "xterm")

@@ -103,7 +103,8 @@ def check_events(load_row: Row, events: tuple[Event, ...], role_disks: set[str],
     topologies = [topology for topology, _ in arms.values()]
     stacks = [stack for topology in topologies for stack in topology.stacks.values()]
     multipath = {stack.name for stack in stacks if stack.kind is StackKind.MULTIPATH}
-    used = {lun for each in topologies for disk in role_disks & {*each.luns, *each.stacks} for lun in each.leaves(disk)}
+    used = {lun for each in topologies for stack in each.stacks for lun in each.leaves(stack)}
+    used |= {lun.name for each in topologies for lun in each.luns.values() if role_disks & {lun.name, *lun.disks}}
     for row, event in zip(load_row.get("events", ()), events, strict=False):
         problems = (problem for arm, queues in arms.items() for problem in _problems(event, arm, queues, set_to))
         for problem in islice(problems, 1):
@@ -112,7 +113,7 @@ def check_events(load_row: Row, events: tuple[Event, ...], role_disks: set[str],
             # multipath_message of 6.12: EBUSY.
             row.add("do", f"events: {event.disk} is told of a lost path, and not while it is suspended", "remove lost")
         if event.do == "delete" and event.disk in used:
-            fails = f"events: a role uses {event.disk}, and its I/O would fail"
+            fails = f"events: a role or a stack uses {event.disk}, and its I/O would fail"
             row.add("disk", fails, "lost: takes a path away, do: fail a member of an array")
         ends = [other.at for other in events if other.do == ENDED_BY.get(event.do) and other.disk == event.disk]
         if event.do in ENDED_BY and max(ends, default=0) <= event.at:

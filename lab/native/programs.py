@@ -4,7 +4,6 @@
 The compiler is by default one of the lab's own, so that they are the same bytes on every host.
 """
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -196,7 +195,7 @@ class Plugin:
     @property
     def argv(self) -> tuple[str, ...]:
         """QEMU's option, for the boot's folder."""
-        return (f"{os.curdir}/{self.library}", *self.words, f"output={_WINDOW}") if self.library else ()
+        return ("./" + self.library, *self.words, f"output={_WINDOW}") if self.library else ()
 
     def install(self, folder: Path) -> None:
         """Raises OSError."""

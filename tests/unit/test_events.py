@@ -210,7 +210,7 @@ def test_what_is_done_to_devices(tmp_path: Path) -> None:
         ("at: 1ms, disk: s0, do: delete, member: d2", "delete takes no member"),
         ("at: 1ms, disk: pa, do: suspend", "nothing ends this suspend"),
         ("at: 1ms, disk: d0, do: delete", "nothing ends this delete"),
-        ("at: 1ms, disk: d2, do: delete", "a role uses d2, and its I/O would fail"),
+        ("at: 1ms, disk: d2, do: delete", "a role or a stack uses d2, and its I/O would fail"),
         ("at: 1ms, disk: s0, do: delete", "a rescan adds LUN 0 of tcmu alone, and that of loop is d0"),
         ("at: 1ms, disk: pa, do: suspend, to: x", "expected queue, or disk with write and to or do"),
         ("at: 1ms, ios: 3, queue: {scheduler: none}", "the I/Os of which disk"),
@@ -221,11 +221,19 @@ def test_what_cannot_be_done_is_told(tmp_path: Path, event: str, message: str) -
         load(acting(event), tmp_path)
 
 
-def test_a_lun_below_the_stack_of_a_role_is_not_deleted(tmp_path: Path) -> None:
-    text = acting("at: 1ms, disk: d0, do: delete", "at: 2ms, disk: d0, do: rescan")
+def test_a_lun_of_a_role_s_disk_or_below_a_stack_is_not_deleted(tmp_path: Path) -> None:
+    """A LUN that a stack holds comes back with another name, and its counters with it."""
+    text = TEXT[: TEXT.index("      - {at: 10ms")].replace("nullb: {driver: null_blk", "nullb: {driver: scsi_debug")
+    text = text.replace("d0: {size", "d0..1: {size").replace(
+        "d0: {hba: nullb, disks: [d0]}", "l0..1: {hba: nullb, disks: [d0..1]}"
+    )
+    text += "      - {at: 1ms, disk: l1, do: delete}\n      - {at: 2ms, disk: l1, do: rescan}\n"
     load(text, tmp_path)
-    with pytest.raises(InputErrors, match="a role uses d0, and its I/O would fail"):
-        load(text.replace("disk: d2, rw", "disk: md0, rw"), tmp_path)
+    stack = "queue: {scheduler: none}"
+    held = text.replace(stack, "  stacks: {pa: {kind: linear, over: [l1], size: 64M}}\n" + stack)
+    for refused in (held, text.replace("disk: d0, rw", "disk: d1, rw"), text.replace("disk: d0, rw", "disk: l1, rw")):
+        with pytest.raises(InputErrors, match="a role or a stack uses l1, and its I/O would fail"):
+            load(refused, tmp_path)
 
 
 @pytest.mark.parametrize("driver", ["virtio-scsi", "mptsas1068", "megasas"])
