@@ -334,7 +334,11 @@ class ShowSharing(_OneOrTwoRuns):
             shown = sharing.window_lines(described[0], turns=figures_by_turn(runs[0], cells[0]))
         else:
             shown = sharing.differential_lines(described[0], described[1])
-        plain = [asdict(window, dict_factory=_without_empty) for window in described]
+
+        def looked_for(items: Iterable[tuple[str, object]]) -> dict[str, object]:
+            return {name: value for name, value in items if value or name not in ("field", "source")}
+
+        plain = [asdict(window, dict_factory=looked_for) for window in described]
         document = json.dumps(plain, indent=1, default=sorted) + "\n"
         print(document if self.json else "\n".join(shown))
         if self.out:
@@ -349,11 +353,6 @@ class ShowSharing(_OneOrTwoRuns):
                 write_atomic(self.out / name, text.encode())
             tell(f"wrote {', '.join(texts)} to {self.out}")
         return EXIT_PASS
-
-
-def _without_empty(items: Iterable[tuple[str, object]]) -> dict[str, object]:
-    """The fields of a value, without the names that were not looked for."""
-    return {name: value for name, value in items if value or name not in ("field", "source")}
 
 
 def _first_cell(run: RunFolder, seed: int) -> ProfiledCell:

@@ -18,6 +18,7 @@ from math import nan
 from harness import fitted
 from harness.figures.boot import LoadFiles, MeasurementError, Node, parse
 from harness.figures.samples import window_of
+from harness.scenario.events import io_may_fail
 from harness.scenario.model import Load, Role, Status
 from harness.scenario.registry import RUNTIME, BootFile, Figures, Readings
 from lab.base.units import show_time
@@ -63,8 +64,8 @@ def read_fio(data: bytes, load: Load, file: str) -> dict[str, dict[str, float]]:
         raise MeasurementError(file, f"no job for role {', '.join(missing)}")
     if extra := sorted(jobs.keys() - load.roles.keys()):
         raise MeasurementError(file, f"a job that is not a role of this load: {', '.join(extra)}")
-    figures = {name: dict(_figures(each, load.roles[name], file, load.runtime)) for name, each in jobs.items()}
-    if not any(of_role["total_ios"] for of_role in figures.values()):
+    figures = {name: dict(_figures(each, load, load.roles[name], file)) for name, each in jobs.items()}
+    if not any(of_role["total_ios"] or of_role.get("errors") for of_role in figures.values()):
         remedy = "lengthen window.runtime or look at console.txt"
         raise MeasurementError(file, "no job did any I/O in the window", remedy=remedy)
     ended = max(of_role[RUNTIME] + of_role.get("lat.max", 0.0) for of_role in figures.values())
@@ -82,26 +83,32 @@ def bytes_read(data: bytes, file: str) -> dict[str, int]:
     return read
 
 
-def _figures(jobs: Sequence[Node], role: Role, file: str, window: int) -> Iterator[tuple[str, float]]:
+def _figures(jobs: Sequence[Node], load: Load, role: Role, file: str) -> Iterator[tuple[str, float]]:
     """The figures of the jobs of one role: all their directions together."""
     parts: list[Node] = []
     shares: list[float] = []
+    tolerant = io_may_fail(load.events)
+
+    def ended(part: Node) -> int:
+        # total_ios has I/Os that failed, of which fio keeps no latency.
+        return part.node("lat_ns").whole("N") if tolerant else part.whole("total_ios")
+
     for job in jobs:
         error, bad = job.whole("error"), job.whole("total_err") if "total_err" in job else None
-        # A job that goes on after a bad block ends with the first such error.
-        if error and not (bad and error == job.whole("first_error") == EILSEQ):
+        # A job that goes on after a bad block or an error ends with the first such error.
+        if error and not (bad and error == job.whole("first_error") and (tolerant or error == EILSEQ)):
             raise MeasurementError(file, f'fio job "{role.name}" failed with error {error}')
         ways = [_MIXED] if _MIXED in job else [way for way in ("read", "write", "trim") if way != "trim" or way in job]
-        of_job = [part for way in ways if (part := job.node(way)).whole("total_ios")]
-        shares.append(sum(part.whole("total_ios") / _seconds(part, window) for part in of_job))
+        of_job = [part for way in ways if ended(part := job.node(way))]
+        shares.append(sum(ended(part) / _seconds(part, load.runtime) for part in of_job))
         parts += of_job
     yield from (("iops", float(sum(shares))), ("bw", float(sum(shares) * role.bs)))
     if len(jobs) > 1:
         yield from (("job.iops.min", float(min(shares))), ("job.iops.max", float(max(shares))))
-    yield "total_ios", float(sum(part.whole("total_ios") for part in parts))
+    yield "total_ios", float(sum(map(ended, parts)))
     yield RUNTIME, float(max((part.whole("runtime") for part in parts), default=0) * _NS_PER_MS)
     if known := [job.whole("total_err") for job in jobs if "total_err" in job]:
-        yield "verify.bad", float(sum(known))
+        yield "errors" if tolerant else "verify.bad", float(sum(known))
     for kind in _LATENCIES if parts else ():
         yield from ((f"{kind}.{key}", value) for key, value in _latency([part.node(f"{kind}_ns") for part in parts]))
 

@@ -122,7 +122,7 @@ class Sources:
 
     def __init__(self, repository: Path, old: str, new: str, *, built: Mapping[str, str] | None = None) -> None:
         self._repository, self._old, self._new, self._built = repository, old, new, built
-        self._at = cache(self._definitions)
+        self._at = cache(lambda revision, file: definitions(self._text(revision, file)))
 
     def touched(self) -> Touched:
         names = self._git("diff", "--no-renames", "--name-only", "-z", self._old, self._new).split("\0")
@@ -221,9 +221,6 @@ class Sources:
                 yield "function", inside.name
             elif name := _data_at(text, number):
                 yield "data", name
-
-    def _definitions(self, revision: str, file: str) -> tuple[Definition, ...]:
-        return definitions(self._text(revision, file))
 
     def _text(self, revision: str, file: str) -> str:
         return self._git("cat-file", "blob", f"{revision}:{file}")

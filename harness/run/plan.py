@@ -13,7 +13,7 @@ from harness.scenario.timing import Timing
 from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import parse_size
 from lab.guest.steps import Step
-from lab.guest.steps.load import Phase, RunLoad, Timed
+from lab.guest.steps.load import PathMark, Phase, RunLoad, Timed
 from lab.guest.steps.setting import Act, AwaitCompletions, Try
 from lab.kernels.model import Kernel
 from lab.realise.recipe import attribute_file, elevator, queue_settings
@@ -86,6 +86,8 @@ def _events(load: Load, topology: Topology) -> Iterator[Timed]:
             file = attribute_file(topology, event.disk, event.write)
             needed = elevator(event.to) if event.write == "queue/scheduler" else ()
             steps = (*needed, Try(f"{event.write}[{event.disk}]", file, event.to))
+        if event.errors:
+            steps = (PathMark(event.disk, "lost"), *steps)
         if event.ios:
             steps = (AwaitCompletions(event.disk, event.ios), *steps)
         yield from (Timed(at, step, event.cpu) for at in event.times(load.ramp + load.runtime) for step in steps)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Settings that change while a load runs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -38,7 +38,8 @@ class Event:
 
     ``queue`` are settings of every LUN's queue; ``write`` is an attribute below /sys/block/``disk`` that is set ``to``
     a value, ``do`` one of ``ACTIONS``, with an array's ``member``; the kernel may refuse both. It waits until ``disk``
-    has completed ``ios`` more. A task on ``cpu`` carries it out, beside those of other CPUs.
+    has completed ``ios`` more. With ``errors`` I/O of ``disk`` may fail from then on. A task on ``cpu`` carries it out,
+    beside those of other CPUs.
     """
 
     at: int
@@ -50,6 +51,7 @@ class Event:
     do: str = ""
     member: str = ""
     ios: int = 0
+    errors: bool = False
     cpu: int | None = None
 
     @property
@@ -71,14 +73,18 @@ class Event:
         return range(self.at, end, self.every or end)
 
 
+def io_may_fail(events: Iterable[Event]) -> bool:
+    return any(event.errors for event in events)
+
+
 def read_events(load_row: Row, end: int) -> Iterator[Event]:
     """The events of a load that lasts until ``end``."""
     for row in load_row.get("events", ()):
         given = frozenset(key for key in ("queue", "disk", "write", "to", "do") if row.get(key))
         if given not in _FORMS:
             row.add("", "events: expected queue, or disk with write and to or do", "write queue: {scheduler: none}")
-        elif row.get("ios") and not row.get("disk"):
-            row.add("ios", "events: the I/Os of which disk?", "write disk: NAME, with write and to or with do")
+        elif (key := next(filter(row.get, ("ios", "errors")), "")) and not row.get("disk"):
+            row.add(key, "events: the I/Os of which disk?", "write disk: NAME, with write and to or with do")
         elif row.get("member") and not row.get("do"):
             actions = names(action for action, kinds in ACTIONS.items() if StackKind.MD in kinds)
             row.add("member", "events: what is done to the member?", f"write do: {actions}")

@@ -3,8 +3,10 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from errno import EBADE, EILSEQ, EIO, ENODATA, ENOLINK, ENOSPC, EREMOTEIO, ETIMEDOUT
 from itertools import chain
 
+from harness.scenario.events import io_may_fail
 from harness.scenario.model import READS, Load, Role
 from lab.base.units import parse_size
 from lab.guest.steps.device import device
@@ -24,7 +26,8 @@ def job_file(load: Load, topology: Topology, seed: int) -> str:
     for role in load.roles.values():
         for place, part in enumerate(role.apart()):
             group = _group_options(place, role, load.ramp)
-            sections.append(_section(role.name, chain(group, _role_options(part, topology, group_of(load, role)))))
+            options = _role_options(part, topology, group_of(load, role))
+            sections.append(_section(role.name, chain(group, options, _errors(load))))
     return "\n".join(sections)
 
 
@@ -69,6 +72,13 @@ def _ending(load: Load) -> Iterator[tuple[str, str]]:
         # still count after the other jobs have ended.
         yield "exitall", "1"
         yield "exit_what", "all"
+
+
+def _errors(load: Load) -> Iterator[tuple[str, str]]:
+    if io_may_fail(load.events):
+        # fio's own list has EIO and EILSEQ; the others are those of blk_errors (block/blk-core.c, 6.12).
+        codes = ":".join(map(str, (EIO, EILSEQ, ENODATA, EREMOTEIO, ENOLINK, ETIMEDOUT, EBADE, ENOSPC)))
+        yield from (("continue_on_error", "all"), ("ignore_error", f"{codes},{codes},{codes}"))
 
 
 def _group_options(place: int, role: Role, ramp: int) -> Iterator[tuple[str, str]]:

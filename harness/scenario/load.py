@@ -227,7 +227,8 @@ def read_judged(row: Row, known: Names) -> dict[str, tuple[Any, ...]]:
         return {"ratio": _ratio(entry, known), "expect": _expect(entry), "kernels": _kernels(entry)}
 
     def claim(entry: Row) -> Claim | None:
-        return entry.build(Claim, known=_entries(entry, "known", _known_failure), **judged(entry))
+        known_failures = _entries(entry, "known", lambda each: each.build(KnownFailure, kernels=_kernels(each)))
+        return entry.build(Claim, known=known_failures, **judged(entry))
 
     def control(entry: Row) -> Control | None:
         mutant = entry.get("mutant")
@@ -293,10 +294,6 @@ def _fits(text: str, arm: str, known: Names) -> bool:
         parse_ratio(_EACH_ARM.sub(f"{arm}.", text), known)
         return True
     return False
-
-
-def _known_failure(row: Row) -> KnownFailure | None:
-    return row.build(KnownFailure, kernels=_kernels(row))
 
 
 def _kernels(row: Row) -> str:

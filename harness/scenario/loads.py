@@ -62,11 +62,6 @@ def read_loads(row: Row) -> dict[str, Load]:
     return loads
 
 
-def step_rows(load_row: Row) -> Iterator[Row]:
-    """The steps before a load."""
-    yield from (step for key in schema.STEP_KEYS for step in load_row.get(key, ()))
-
-
 def _steps(load_row: Row, key: str) -> Iterator[Role]:
     for number, step in enumerate(load_row.get(key, ()), start=1):
         if role := _role(f"{key}{number}", step):
@@ -251,7 +246,8 @@ def _placed(row: Row, loads: Mapping[str, Load]) -> Iterator[tuple[Row, Role, It
         if name in loads and (role := loads[name].roles.get(role_name)):
             yield role_row, role, loads[name].apart().roles.values(), loads[name]
     for name, load in loads.items():
-        rows, steps = [*step_rows(row.get("loads")[name])], (*load.prepare, *load.warm)
+        load_row, steps = row.get("loads")[name], (*load.prepare, *load.warm)
+        rows = [step for key in schema.STEP_KEYS for step in load_row.get(key, ())]
         # With a mistake in one of them nobody knows which is which.
         for step_row, step in zip(rows, steps, strict=True) if len(rows) == len(steps) else ():
             yield step_row, step, step.apart(), None

@@ -14,6 +14,7 @@ from math import inf
 from operator import attrgetter
 
 from harness import fitted
+from harness.scenario.events import io_may_fail
 from harness.scenario.model import MIXED, Load, Role
 from lab.base.record import INVENTORY, SAMPLES, TRACE_FILE
 from lab.topology.model import Processors
@@ -152,9 +153,13 @@ def _single(load: Load, role: Role) -> str:
     return "" if role.numjobs > 1 else "it is known of a role with numjobs"
 
 
+def _sound(load: Load, role: Role) -> str:
+    return "" if io_may_fail(load.events) else "its load has no event with errors"
+
+
 def _fio() -> Iterator[Figure]:
     rate = partial(Figure, basis=Basis.TIME, noise=Noise.RATE, more_is_better=True, bounded=True)
-    yield rate(IOPS, "I/Os of the window", unit="1/s", rate=Rate.REQUESTS)
+    yield rate(IOPS, "I/Os of the window that did not fail", unit="1/s", rate=Rate.REQUESTS)
     yield rate("bw", "bytes of the window", unit="B/s", rate=Rate.BYTES)
     share = partial(rate, unit="1/s", bounded=False, lacks=_single)
     yield share("job.iops.min", "I/Os of the window of the slowest job of a role with numjobs")
@@ -169,7 +174,9 @@ def _fio() -> Iterator[Figure]:
         for name in () if submission else ("p50", "p90", "p99", "p99.9"):
             noise = Noise.MEDIAN if name == "p50" else Noise.PERCENTILE
             yield latency(f"{kind}.{name}", noise=noise, lacks=_apart)
-    yield Figure("verify.bad", "blocks that a role with verify read and that were not what had been written there")
+    says = "blocks that a role with verify read and that were not what had been written there"
+    yield Figure("verify.bad", says, lacks=lambda load, role: "" if _sound(load, role) else "errors counts them, too")
+    yield Figure("errors", "I/Os that failed, bad blocks of a role with verify among them", lacks=_sound)
     for name, unit in ((TOTAL_IOS, ""), (RUNTIME, "ns")):
         yield Figure(name, "recorded for other figures", unit=unit, basis=Basis.TIME, held_by=())
 

@@ -247,6 +247,7 @@ _EVENT = Record(
         Field("do", Choice(tuple(ACTIONS)), "or: what is done to it; the kernel may refuse it", "suspend", default=""),
         Field("member", name_text(), "the member of an array that fails or is removed or added", "d0", default=""),
         Field("ios", Integer(1, 10**6), "and when the disk has completed so many I/Os more", "100", default=0),
+        Field("errors", Flag(), "I/O of the disk may fail from then on; roles go on after an error", default=False),
         Field("cpu", Integer(0, MOST_CPUS - 1), "the CPU of the task that writes, beside those of other CPUs", "1"),
     )
 )

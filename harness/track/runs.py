@@ -113,7 +113,7 @@ class CommitRuns:
             kernel = self._kernels[commit] = tree.built(source, self.bench.lab.cache, tell=self.tell)
         except CannotJudge as error:
             said = error.message.removeprefix(f"{source.title} ")
-            self.folder.save(track.without_build(commit, said))
+            self.folder.save(replace(track, unbuilt={**track.unbuilt, commit: said}))
             raise CannotJudge(said) from error
         if kernel.fresh:
             self.built += 1

@@ -170,9 +170,6 @@ class Track:
     def with_record(self, commit: str, scenario: str, record: Record) -> "Track":
         return replace(self, records={**self.records, commit: {**self.records.get(commit, {}), scenario: record}})
 
-    def without_build(self, commit: str, why: str) -> "Track":
-        return replace(self, unbuilt={**self.unbuilt, commit: why})
-
     def with_base(self, line: str, scenario: str, base: Base) -> "Track":
         return replace(self, bases={**self.bases, line: {**self.bases.get(line, {}), scenario: base}})
 

@@ -30,7 +30,7 @@ _PATH = re.compile(r"blklab: path (\S+) is (lost|back)$")
 # A mark of lab/guest/verbs/act.sh: a LUN that is scanned again reports that it was powered on.
 _DELETED = re.compile(r"blklab: (\S+) is deleted$")
 _POWER_ON = re.compile(r"(?:scsi|sd) (\S+): Power-on or device reset occurred")
-_FAILED_ON = re.compile(r"I/O error, dev (\S+),")
+_FAILED_ON = re.compile(r"error, dev (\S+), |\[(sd\w+)\] |I/O error on dev (\S+), ")
 _NOT_READY = re.compile(r"(\[\w+\]) Unit Not Ready")
 
 
@@ -58,7 +58,7 @@ def warnings(log: str, set_up: float = 0.0) -> tuple[str, ...]:
     """Lines after the ready mark of a kernel log that make the boot's figures invalid.
 
     ``set_up`` is the uptime in seconds at which set-up ended: before it, disks may report that they were powered on
-    or are not ready yet. I/O errors of a path that is lost on purpose do not count, nor a LUN that was deleted and is
+    or are not ready yet. I/O errors that are wanted do not count (PathMark), nor a LUN that was deleted and is
     powered on. A log without the mark lost its beginning (the kernel's buffer wrapped): all lines count.
     """
     before, mark, behind = log.partition(READY_MARK)
@@ -86,7 +86,7 @@ def _unexpected(lines: Iterable[str]) -> Iterator[str]:
         if mark := _PATH.search(line.rstrip()):
             (lost.add if mark[2] == "lost" else lost.discard)(mark[1])
         failed = _FAILED_ON.search(line)
-        if not failed or failed[1] not in lost:
+        if not failed or lost.isdisjoint(failed.groups()):
             yield line
 
 

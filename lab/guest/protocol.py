@@ -118,7 +118,9 @@ class ResultReader:
         if self._closed:
             return None
         if not self._greeted:
-            self._greet(line)
+            self._greeted = line in (f"BLKLAB {version}" for version in _READABLE)
+            if line and not self._greeted:
+                self.fault = f"expected BLKLAB {VERSION}, got {line[:80]!r}"
             return None
         verb = line.split(" ", 1)[0]
         # A line "FILE" may be base64: it is the only keyword of four letters that is valid without arguments.
@@ -173,12 +175,6 @@ class ResultReader:
             self.fault = f"the channel ended inside file {self._incoming.name}"
         elif self.ready and not (self.ended and self.unfit):
             self.fault = "the channel ended before BYE"
-
-    def _greet(self, line: str) -> None:
-        if line in (f"BLKLAB {version}" for version in _READABLE):
-            self._greeted = True
-        elif line:
-            self.fault = f"expected BLKLAB {VERSION}, got {line[:80]!r}"
 
     def _take_data(self, line: str) -> None:
         incoming = self._incoming

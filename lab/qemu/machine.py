@@ -208,8 +208,8 @@ class Machine:
         self._stop()
         if reason not in (Reason.FLOOD, Reason.ABORTED):
             self._drain(watch, last=True)
-        wall, stderr = time.monotonic() - self._started, _tail_of(self._folder / LOG_FILE)
-        ending = Ending(self._process.returncode, reason, wall, stderr)
+        said = (self._folder / LOG_FILE).read_bytes()[-_STDERR_TAIL:].decode(errors="replace")
+        ending = Ending(self._process.returncode, reason, time.monotonic() - self._started, said)
         self._refuse_if_never_started(ending)
         return ending
 
@@ -302,10 +302,3 @@ def _environment(spec: MachineSpec) -> dict[str, str]:
         return {**os.environ, PRELOAD: str(spec.preload)}
     others = os.environ.get("LD_PRELOAD", "").split()
     return {**os.environ, "LD_PRELOAD": " ".join([str(spec.preload), *others])}
-
-
-def _tail_of(path: Path) -> str:
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _STDERR_TAIL))
-        return file.read().decode(errors="replace")

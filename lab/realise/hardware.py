@@ -233,11 +233,6 @@ def _id(hba: Hba) -> str:
     return f"hba.{hba.name}"
 
 
-def _serial(topology: Topology, disk: str) -> str:
-    """The serial number of a disk, as many as there are of them."""
-    return f"lab{list(topology.disks).index(disk):05}"
-
-
 def wwn(topology: Topology, disk: str) -> int:
     """The World Wide Name of a disk, equal on all its paths."""
     return _DISK_WWN + list(topology.disks).index(disk)
@@ -282,7 +277,8 @@ def _scsi_disks(topology: Topology, hba: Hba) -> Iterator[str]:
                 "lun": 0,
                 "drive": _node(number),
             }
-            identity = {"serial": _serial(topology, disk), "wwn": wwn(topology, disk), "share-rw": True}
+            serial = f"lab{list(topology.disks).index(disk):05}"
+            identity = {"serial": serial, "wwn": wwn(topology, disk), "share-rw": True}
             yield from _option("-device", driver="scsi-hd", **place, **identity)
 
 

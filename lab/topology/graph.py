@@ -176,11 +176,6 @@ def _copies(
             yield replace(part, mirror=stack.name, copy=number, either=either)
 
 
-def _two_copies(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
-    """Writes of raid10 in the near layout."""
-    yield from _stripes(topology, stack, access, 2 * share)
-
-
 def _parity_reads(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     """Parity rotates over the members; a stream skips it once in as many chunks as there are members."""
     parity = PARITY[stack.level]
@@ -209,7 +204,8 @@ def _parity_writes(topology: Topology, stack: Stack, access: Access, share: floa
 _Layout = Callable[[Topology, Stack, Access, float], Iterator[FlowPart]]
 _ARRAYS: Mapping[str, tuple[_Layout, _Layout]] = {
     "raid1": (_mirror_reads, _copies),
-    "raid10": (_stripes, _two_copies),
+    # Two copies in the near layout.
+    "raid10": (_stripes, lambda topology, stack, access, share: _stripes(topology, stack, access, 2 * share)),
     **dict.fromkeys(PARITY, (_parity_reads, _parity_writes)),
 }
 _LAYOUTS: Mapping[StackKind, _Layout] = {

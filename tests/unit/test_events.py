@@ -66,6 +66,30 @@ def test_events_are_steps_at_their_times(tmp_path: Path) -> None:
     assert steps.index(Module("kyber-iosched")) < steps.index(meanwhile)
 
 
+def test_errors_are_expected_from_an_event_on_and_roles_go_on(tmp_path: Path) -> None:
+    scenario = load(TEXT.replace('to: "0"', 'to: "0", errors: true'), tmp_path)
+    rows = beside_the_load(scenario).files()["one.timed"].splitlines()
+    assert rows[1:3] == [
+        "20000\tpath/mark\td0\tlost",
+        "20000\ttry\tqueue/wbt_lat_usec[d0]\t/lab/d0.sys/queue/wbt_lat_usec\t0",
+    ]
+    job, clean = (
+        each.loads[0].fio for each in (guest_job(s, s.arms["a"], 1) for s in (scenario, load(TEXT, tmp_path)))
+    )
+    assert "continue_on_error=all\nignore_error=5:84:61:121:67:110:52:28," in job
+    assert "error" not in clean
+
+
+@pytest.mark.parametrize(("errors", "lacking"), [("", "errors"), (", errors: true", "verify.bad")])
+def test_either_errors_or_bad_blocks_are_counted(tmp_path: Path, errors: str, lacking: str) -> None:
+    text = TEXT.replace('to: "0"', f'to: "0"{errors}')
+    entries = "%s: [{that: none, ratio: a.one.reader.%s, expect: '<= 0'}]\n"
+    claims = entries.replace("%s", "claims", 1) + entries % ("controls", "iops")
+    load(text + claims % ({"errors", "verify.bad"} - {lacking}).pop(), tmp_path)
+    with pytest.raises(InputErrors, match="errors"):
+        load(text + claims % lacking, tmp_path)
+
+
 def test_events_of_a_cpu_are_beside_those_of_another(tmp_path: Path) -> None:
     text = TEXT.replace("every: 40ms, ", "cpu: 1, ").replace("{at: 20ms, ", "{at: 20ms, cpu: 0, ")
     text = text.replace("iodepth: 1}", "iodepth: 1, cpus: 0}")
@@ -137,6 +161,7 @@ def test_late_events_are_waited_for_before_anything_is_sent(tmp_path: Path) -> N
         ("{at: 10ms, disk: d1, write: queue/nr_requests, to: '4'}", "arm a has no LUN or stack d1"),
         ("{at: 10ms, disk: d0, write: queue/nr_requests, to: '4', member: d1}", "what is done to the member"),
         ("{at: 10ms, queue: {scheduler: kyber}, ios: 5}", "the I/Os of which disk"),
+        ("{at: 10ms, queue: {scheduler: kyber}, errors: true}", "the I/Os of which disk"),
         ("{at: 1s, queue: {scheduler: kyber}}", "after the load"),
         ("{at: 10ms, cpu: 1, queue: {scheduler: kyber}}", "arm a has no CPU 1"),
         ("{at: 10ms, queue: {async_depth: 8}}", "async_depth needs an elevator, and arm a has none"),

@@ -13,6 +13,7 @@ import pytest
 from harness.figures import fio
 from harness.figures.boot import LoadFiles, MeasurementError, parse
 from harness.figures.fio import disagreements
+from harness.scenario.events import Event
 from harness.scenario.model import Load, Role, Status
 from lab.topology.load import load_topology
 from tests.unit.analysis_samples import MS, SOLO, null_topology, role
@@ -164,6 +165,21 @@ def test_bad_blocks_of_a_verifying_reader_are_counted_and_other_errors_fail(said
     for bad, error, first in ((7, 5, EILSEQ), (7, 5, 5), (0, EILSEQ, EILSEQ)):
         with pytest.raises(MeasurementError, match=f"failed with error {error}"):
             read(verified(bad, error, first))
+
+
+def test_errors_of_a_load_in_which_io_may_fail_are_counted() -> None:
+    def change(document: Any) -> None:
+        document["jobs"][0].update(error=5, total_err=8, first_error=5)
+        document["jobs"][0]["read"]["total_ios"] += 8
+
+    def read(events: tuple[Event, ...]) -> dict[str, float]:
+        load = Load("load", {"victim": role("victim", "d")}, RAN, 0, events=events)
+        return fio.read_fio(altered("aio", change), load, "fio.json")["victim"]
+
+    failing = read((Event(0, disk="d0", write="config/badblocks", to="+0-7", errors=True),))
+    assert failing == read_fio(recorded("aio"))["victim"] | {"errors": 8}
+    with pytest.raises(MeasurementError, match="failed with error 5"):
+        read(())
 
 
 def test_jobs_that_all_end_early_measured_no_window() -> None:

@@ -141,3 +141,17 @@ def test_errors_of_a_lost_path_are_expected_until_it_is_back() -> None:
     other, late = error.format("sdb"), error.format("sda").replace("12.3", "15.0")
     log = "\n".join((READY_MARK, before, lost, error.format("sda"), other, back, late))
     assert warnings(log) == (before, other, late)
+
+
+def test_what_a_scsi_disk_says_of_its_errors_is_expected_too() -> None:
+    """Lines of 6.12 for a command of scsi_debug that failed six times."""
+    said = (
+        "[ 66.63] sd 0:0:0:0: [{0}] tag#32 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_OK cmd_age=0s",
+        "[ 66.63] sd 0:0:0:0: [{0}] tag#32 Sense Key : Aborted Command [current]",
+        "[ 66.63] I/O error, dev {0}, sector 2440 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2",
+        "[ 66.63] critical medium error, dev {0}, sector 2440 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2",
+        "[ 66.64] Buffer I/O error on dev {0}, logical block 0, async page read",
+    )
+    of_sda, of_sdb = ([line.format(name) for line in said] for name in ("sda", "sdb"))
+    log = "\n".join((READY_MARK, "[ 66.5] blklab: path sda is lost", *of_sda, *of_sdb))
+    assert warnings(log) == tuple(line for line in of_sdb if "medium" not in line)

@@ -260,8 +260,11 @@ def folded_lines(bottlenecks: Sequence[Bottleneck], failed: Collection[tuple[str
         if len(rows) == 1 and not named:
             continue
         whole = {limit.arm for limit in every} == arms
-        row = Text("; ").join(_limited(*limit, _where(limit[1], rows, whole=whole)) for limit in rows)
-        table.add_row(Text(load), row)
+        parts = []
+        for label, alike in rows:
+            where = f"{_where(alike, rows, whole=whole)} ({_share(alike)})"
+            parts.append(Text(label, "bold" if alike[0].binding else "dim").append(where, "not bold not dim"))
+        table.add_row(Text(load), Text("; ").join(parts))
     return table if table.row_count else None
 
 
@@ -273,10 +276,6 @@ def _where(alike: Sequence[Bottleneck], rows: Sequence[tuple[str, Sequence[Bottl
         if len(alike) > 1:
             return " in the other arms"
     return f" in {', '.join(limit.arm for limit in alike)}"
-
-
-def _limited(label: str, alike: Sequence[Bottleneck], where: str) -> Text:
-    return Text(label, "bold" if alike[0].binding else "dim").append(f"{where} ({_share(alike)})", "not bold not dim")
 
 
 def _share(alike: Sequence[Bottleneck]) -> str:

@@ -171,7 +171,7 @@ class Meanwhile(Step):
 
 @dataclass(frozen=True)
 class PathMark(Step):
-    """Write to the kernel's log that a path is ``lost`` or ``back``; ``lab.guest.console`` reads it."""
+    """Write to the kernel's log that I/O of ``lun`` may fail (``lost``) or not (``back``): lab.guest.console."""
 
     verb = "path/mark"
     lun: str
