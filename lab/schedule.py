@@ -155,14 +155,14 @@ def read_log(folder: Path) -> Iterator[LoggedChange]:
         cpu, address, *numbers, executed = rows[start][1:]
         stopped = dict[int, int]()
         # The line of a block is before its values, and CPUs execute one at a time.
-        latest, stays = {cpu: stopped}, list[tuple[str, Position]]()
+        latest, positions = {cpu: stopped}, list[tuple[str, Position]]()
         for word, number, at, *rest in rows[start + 1 : end]:
             if word == "value":
                 latest.get(number, stopped)[int(at, 16)] = int(rest[-1], 16)
             else:
                 latest[number] = {}
-                stays.append((word, Position(int(number), int(at, 16), int(rest[0]), latest[number])))
-        back = next((stay for word, stay in stays if word == "back" and stay.cpu == int(cpu)), None)
-        others = tuple(stay for word, stay in stays if word == "run")
+                positions.append((word, Position(int(number), int(at, 16), int(rest[0]), latest[number])))
+        back = next((position for word, position in positions if word == "back" and position.cpu == int(cpu)), None)
+        others = tuple(position for word, position in positions if word == "run")
         change = Change(int(cpu), int(address, 16), *map(int, numbers))
         yield LoggedChange(change, int(executed), others, back, stopped)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from harness.bisect.notebook import RATIO, Answer, CommitWord, Observation, Question
 from harness.bisect.repository import Commit, Repository
-from harness.hunt.kept import KeptFind, odds
+from harness.hunt.finds import KeptFind, odds
 from harness.report.format import figure, plural
 from harness.scenario.model import Bound, Scenario
 

@@ -18,7 +18,7 @@ from harness.base.files import read_json, write_json
 from harness.base.plain import from_plain, to_plain
 from harness.bisect.repository import Repository
 from harness.grid.lines import GridRow
-from harness.hunt.kept import KeptFind, try_find
+from harness.hunt.finds import KeptFind, try_find
 from harness.judge.claims import ClaimVerdict
 from harness.report.format import figure, plural
 from harness.run.bench import Bench

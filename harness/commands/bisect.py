@@ -33,7 +33,7 @@ from harness.commands.options import (
 from harness.commands.parser import Command, option
 from harness.grid.lines import GridRow
 from harness.grid.measure import Sweeper
-from harness.hunt.kept import KeptFind, find_file, read_find
+from harness.hunt.finds import KeptFind, find_file, read_find
 from harness.profile.cells import chosen_cell, profiles_of_runs
 from harness.profile.model import differential
 from harness.profile.report import differential_lines

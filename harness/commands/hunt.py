@@ -27,10 +27,10 @@ from harness.commands.options import (
 )
 from harness.commands.parser import Command, flag, option
 from harness.grid.cluster import elsewhere
-from harness.hunt.kept import KeptFind, enough, find_file, odds, read_find, write_find
+from harness.hunt.finds import KeptFind, enough, find_file, odds, read_find, write_find
 from harness.hunt.reduce import REPEATS, Reducer
 from harness.hunt.search import MIXED, STRATEGIES, Find, Limits, Progress, Search, demand_cpus, folder_of, grounds_of
-from harness.hunt.story import LIMITS, place_of, searched_lines, story_of
+from harness.hunt.story import LIMITS, place_of, progress_lines, story_of
 from harness.hunt.trial import Ground
 from harness.report.format import plural
 from harness.scenario.load import ref_of
@@ -105,17 +105,17 @@ class Hunt(Command):
                     return EXIT_FAIL
             at_once = cluster.lanes.at_once if cluster else self.jobs or host.usable_cores()
             make = cluster.boot if cluster else run_job
-            searched = Search(grounds, strategy, root, at_once, _progress, make=make).run(limits)
+            progress = Search(grounds, strategy, root, at_once, _progress, make=make).run(limits)
         words = words_of(kernel=self.kernel, strategy=strategy, first=self.first, at=self.functions)
         command = shlex.join(["blklab", "hunt", *words, *config_words(), ref_of(chosen)])
-        stories = [_reported(each, strategy, limits.first, command) for each in searched.finds]
+        stories = [_reported(each, strategy, limits.first, command) for each in progress.finds]
         if self.json:
             finds = [dict(read_find(path / _SCHEDULE).__dict__, folder=str(path)) for path in stories]
-            print(json.dumps({"seeds": searched.seeds, "orders": len(searched.orders), "finds": finds}, indent=1))
+            print(json.dumps({"seeds": progress.seeds, "orders": len(progress.orders), "finds": finds}, indent=1))
         else:
-            print("\n".join([*([] if stories else ["nothing found"]), *searched_lines(searched, grounds, at_once)]))
+            print("\n".join([*([] if stories else ["nothing found"]), *progress_lines(progress, grounds, at_once)]))
             if self.kept is not None and not stories:
-                text = odds(find.after, searched.seeds, elsewhere=grounds[0].functions != find.functions)
+                text = odds(find.after, progress.seeds, elsewhere=grounds[0].functions != find.functions)
                 print(f"{find.kernel} fails after {plural(find.after, 'seed')}: {text}")
             print(LIMITS)
         return EXIT_FAIL if stories else EXIT_PASS
@@ -142,10 +142,10 @@ def _grounds(
     return [*grounds_of(lab, booted, scenario, arms, root, at=functions, tell=tell)]
 
 
-def _progress(searched: Progress) -> None:
-    now = searched.seeds - searched.earlier
-    rate = f"{now / searched.seconds:.2f} a second" if searched.seconds else ""
-    tell(f"{searched.seeds} seeds, {rate}, {len(searched.orders)} distinct orders, {len(searched.finds)} found")
+def _progress(progress: Progress) -> None:
+    now = progress.seeds - progress.earlier
+    rate = f"{now / progress.seconds:.2f} a second" if progress.seconds else ""
+    tell(f"{progress.seeds} seeds, {rate}, {len(progress.orders)} distinct orders, {len(progress.finds)} found")
 
 
 def _reported(find: Find, strategy: str, first: int, command: str) -> Path:

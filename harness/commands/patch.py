@@ -30,7 +30,7 @@ from harness.commands.options import (
 )
 from harness.commands.parser import Command, flag, operand, option
 from harness.grid.lines import Trend
-from harness.hunt.kept import KeptFind, finds_in
+from harness.hunt.finds import KeptFind, finds_in
 from harness.judge.visible import unseen_change
 from harness.limits.entries import load_scenario
 from harness.patch.choice import choice_lines

@@ -17,7 +17,7 @@ from harness.commands.parser import Command, option
 from harness.grid.cluster import elsewhere
 from harness.grid.lines import Trend
 from harness.grid.measure import boots_of
-from harness.hunt.kept import every_find
+from harness.hunt.finds import every_find
 from harness.patch.choice import ScenarioChoice
 from harness.patch.sources import Sources
 from harness.record.index import indexed_runs

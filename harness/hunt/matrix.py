@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.base.files import read_json, write_json
 from harness.base.plain import from_plain, to_plain
-from harness.hunt.kept import every_find, try_find
+from harness.hunt.finds import every_find, try_find
 from harness.report.format import plural
 from harness.run.bench import Bench
 from lab.base.errors import BlklabError, CannotJudge

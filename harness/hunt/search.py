@@ -149,20 +149,20 @@ class Search:
         strategy: str,
         root: Path,
         at_once: int,
-        progress: Callable[[Progress], None] = lambda _: None,
+        tell: Callable[[Progress], None] = lambda _: None,
         *,
         make: BootMaker = run_job,
     ) -> None:
         self._grounds, self._strategy = grounds, strategy
         self._root = root
-        self._at_once, self._progress, self._make = at_once, progress, make
+        self._at_once, self._tell, self._make = at_once, tell, make
         self._abort = threading.Event()
-        self._searched, self._mix = Progress(), Mix(1)
+        self._progress, self._mix = Progress(), Mix(1)
         self._passed = {ground.arm.name: ground.course.pairs for ground in grounds}
 
     def run(self, limits: Limits) -> Progress:
         """Raises what a boot raises, after the others were stopped."""
-        started, searched = time.monotonic(), self._searched
+        started, progress = time.monotonic(), self._progress
         self._mix = Mix(limits.first)
         # What a seed of mixed is depends on the first one.
         name = f"{self._strategy}-{limits.first}" if self._strategy == MIXED else self._strategy
@@ -176,7 +176,7 @@ class Search:
         with ThreadPoolExecutor(self._at_once) as pool:
             try:
                 while True:
-                    ending = time.monotonic() > end or any(limits.end(find.trial.fault) for find in searched.finds)
+                    ending = time.monotonic() > end or any(limits.end(find.trial.fault) for find in progress.finds)
                     while not ending and len(waiting) < self._at_once:
                         seeds.extend(islice(more, 1 - len(seeds)))
                         if not seeds or (self._strategy == MIXED and not self._mix.ready(seeds[0])):
@@ -189,11 +189,11 @@ class Search:
                     for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                         del waiting[future]
                         self._note(future.result())
-                    searched.seconds = time.monotonic() - started
-                    self._progress(searched)
+                    progress.seconds = time.monotonic() - started
+                    self._tell(progress)
             finally:
                 self._abort.set()
-        return searched
+        return progress
 
     @staticmethod
     def _seeds(limits: Limits) -> Iterator[int]:
@@ -214,30 +214,30 @@ class Search:
         return Find(seed, ground, schedule, trial, kind)
 
     def _note(self, find: Find) -> None:
-        trial, searched = find.trial, self._searched
+        trial, progress = find.trial, self._progress
         row: dict[str, Any] = {"seed": find.seed, "arm": find.ground.arm.name, "digest": trial.digest}
         # A guest that did not come to the end of its loads has its log alone.
         row |= {"strategy": find.strategy, "gain": 0, "changes": len([*read_log(trial.folder)])}
         if trial.course:
             passed = trial.course.pairs
             row["gain"] = len(passed - self._passed[find.ground.arm.name])
-            pairs = sorted(pair for pair in passed if (find.ground.arm.name, *pair) not in searched.pairs)
+            pairs = sorted(pair for pair in passed if (find.ground.arm.name, *pair) not in progress.pairs)
             row |= {"order": trial.course.order, "changes": trial.course.changes, "pairs": pairs}
         if trial.fault:
             row |= {"fault": str(trial.fault)}
-            searched.finds.append(find)
+            progress.finds.append(find)
         for phase, seconds in trial.seconds.items():
-            searched.phases[phase] = searched.phases.get(phase, 0.0) + seconds
+            progress.phases[phase] = progress.phases.get(phase, 0.0) + seconds
         self._count(row)
         with (self._folder / SEEDS_FILE).open("a") as file:
             file.write(json.dumps(row) + "\n")
 
     def _count(self, row: dict[str, Any]) -> None:
-        self._searched.seeds += 1
+        self._progress.seeds += 1
         self._mix.note(row["seed"], row["strategy"], row["gain"])
-        self._searched.changes += row.get("changes", 0)
-        self._searched.orders.add(row.get("order", str(row["seed"])))
-        self._searched.pairs |= {(row["arm"], first, second) for first, second in row.get("pairs", ())}
+        self._progress.changes += row.get("changes", 0)
+        self._progress.orders.add(row.get("order", str(row["seed"])))
+        self._progress.pairs |= {(row["arm"], first, second) for first, second in row.get("pairs", ())}
 
     def _earlier(self) -> set[int]:
         """The seeds that this search had done when it was interrupted; finds are made again."""
@@ -248,5 +248,5 @@ class Search:
         rows = [row for row in rows if "fault" not in row]
         for row in rows:
             self._count(row)
-        self._searched.earlier = len(rows)
+        self._progress.earlier = len(rows)
         return {row["seed"] for row in rows}

@@ -83,7 +83,7 @@ class Story:
     def page(self) -> str:
         """As HTML, with a column for each CPU."""
         rows = [row for number, step in enumerate(self.steps, start=1) for row in _rows(number, step)]
-        cpus = sorted({row["told"].cpu for row in rows})
+        cpus = sorted({row["location"].cpu for row in rows})
         return render("story.html", story=self, rows=rows, cpus=cpus, repeats=REPEATS)
 
     def lines(self) -> Iterator[str]:
@@ -117,46 +117,48 @@ def _rows(number: int, step: Step) -> Iterator[Values]:
     rows = [("■", "miss", step.at, f"time {step.nth}{step.order}")]
     rows += [("→", "done", other, "") for other in step.others]
     rows += [("▶", "miss", step.back, f"after {step.instructions:,} instructions")] if step.back else []
-    for place, (mark, kind, told, note) in enumerate(rows):
+    for place, (mark, kind, location, note) in enumerate(rows):
         begins = "" if place else number
-        yield {"mark": mark, "kind": kind, "told": told, "note": note, "stands": step.at.cpu, "number": begins}
+        yield {"mark": mark, "kind": kind, "location": location, "note": note, "stands": step.at.cpu, "number": begins}
 
 
 def story_of(find: Find, repeated: int, reduced: Reduction, strategy: str, tell: Tell) -> Story:
     ground = find.ground
-    made = [*read_log(reduced.trial.folder)]
-    stays = [stay for each in made for stay in (*each.others, each.back) if stay]
-    starts = {stay.address for stay in stays} | {each.change.address for each in made}
+    changes = [*read_log(reduced.trial.folder)]
+    positions = [position for each in changes for position in (*each.others, each.back) if position]
+    starts = {position.address for position in positions} | {each.change.address for each in changes}
     uses = {start: ground.uses.get(start, ()) for start in starts}
     of, known = ground.symbols.function_at, ground.accesses
     stops = {
-        at: [each for each in known if of(each.address) == of(at)] for at in (each.change.address for each in made)
+        at: [each for each in known if of(each.address) == of(at)] for at in (each.change.address for each in changes)
     }
     inside = {access.address for accesses in (*uses.values(), *stops.values()) for access in accesses}
     lines = _sources(ground, starts | inside, tell)
     names = {at: line.field for at, line in lines.items()}
 
-    def told(*blocks: Position) -> Location:
-        first, values = blocks[0], {at: value for stay in blocks for at, value in stay.values.items()}
-        own = uses_of((access for stay in blocks for access in uses[stay.address]), names, values)
+    def location(*blocks: Position) -> Location:
+        first, values = blocks[0], {at: value for position in blocks for at, value in position.values.items()}
+        own = uses_of((access for position in blocks for access in uses[position.address]), names, values)
         source = f"{line.file}:{line.number}" if (line := lines.get(first.address)) else ""
         return Location(first.cpu, place_of(ground, first.address), source, tuple(own))
 
-    def stopped(stay: Position) -> Location:
+    def stop(position: Position) -> Location:
         """With what its function does to shared lines, where the block does nothing."""
-        own = told(stay)
-        wider = (f"its function {each}" for each in uses_of(stops[stay.address], names, {}))
+        own = location(position)
+        wider = (f"its function {each}" for each in uses_of(stops[position.address], names, {}))
         return own if own.uses else replace(own, uses=tuple(wider))
 
     steps = tuple(
         Step(
-            stopped(Position(each.change.cpu, each.change.address, each.executed, each.values)),
+            stop(Position(each.change.cpu, each.change.address, each.executed, each.values)),
             *(each.change.nth, each.change.leader),
-            tuple(told(*blocks) for _, blocks in groupby(each.others, lambda stay: (stay.cpu, of(stay.address)))),
-            told(each.back) if each.back else None,
+            tuple(
+                location(*blocks) for _, blocks in groupby(each.others, lambda other: (other.cpu, of(other.address)))
+            ),
+            location(each.back) if each.back else None,
             each.back.executed - each.executed if each.back else 0,
         )
-        for each in made
+        for each in changes
     )
     fault, kernel = find.trial.fault, ground.job.kernel
     console = (reduced.trial.folder / CONSOLE).read_text(errors="replace")
@@ -190,18 +192,18 @@ def uses_of(accesses: Iterable[Access], fields: Mapping[int, str], values: Mappi
 
 def stacks(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """The functions of each task that sleeps uninterruptibly, and of each fault, as the kernel's log has them."""
-    told: dict[str, list[str]] = {}
+    tasks: dict[str, list[str]] = {}
     frames: list[str] | None = None
     for line in lines:
         if task := _TASK.search(line):
             state = task["state"] or task["letter"]
             name = f"{task['name'] or task['old']} ({state})"
-            frames = told.setdefault(name, []) if state == "D" else None
+            frames = tasks.setdefault(name, []) if state == "D" else None
         elif rip := _RIP.search(line):
-            frames = told.setdefault(f"fault at {rip['name']}", [])
+            frames = tasks.setdefault(f"fault at {rip['name']}", [])
         elif frames is not None and len(frames) < _FRAMES and (frame := _FRAME.search(line)):
             frames += [frame["name"]] if not frame["unsure"] and frame["name"] not in _SWITCH else []
-    return {name: tuple(frames) for name, frames in told.items() if frames}
+    return {name: tuple(frames) for name, frames in tasks.items() if frames}
 
 
 def _sources(ground: Ground, addresses: Iterable[int], tell: Tell) -> dict[int, SourceLine]:
@@ -225,15 +227,15 @@ def _sources(ground: Ground, addresses: Iterable[int], tell: Tell) -> dict[int, 
     }
 
 
-def searched_lines(searched: Progress, grounds: Sequence[Ground], at_once: int) -> Iterator[str]:
+def progress_lines(progress: Progress, grounds: Sequence[Ground], at_once: int) -> Iterator[str]:
     """How much was searched."""
-    now = searched.seeds - searched.earlier
-    rate = f", {now / searched.seconds:.2f} a second with {at_once} at once" if now and searched.seconds else ""
-    yield f"{plural(searched.seeds, 'seed')} ({searched.earlier} of them earlier){rate}"
-    yield f"{plural(len(searched.orders), 'distinct order')}, {plural(searched.changes, 'change')} of CPU"
-    if searched.either:
-        pairs = f"{searched.either:,} pairs of blocks that use one shared line, one of them to write it"
-        yield f"{pairs}: {searched.both:,} of them in both orders"
+    now = progress.seeds - progress.earlier
+    rate = f", {now / progress.seconds:.2f} a second with {at_once} at once" if now and progress.seconds else ""
+    yield f"{plural(progress.seeds, 'seed')} ({progress.earlier} of them earlier){rate}"
+    yield f"{plural(len(progress.orders), 'distinct order')}, {plural(progress.changes, 'change')} of CPU"
+    if progress.either:
+        pairs = f"{progress.either:,} pairs of blocks that use one shared line, one of them to write it"
+        yield f"{pairs}: {progress.both:,} of them in both orders"
     for ground in grounds:
         names = ", ".join(ground.functions[:_NAMES]) + (" ..." if len(ground.functions) > _NAMES else "")
         yield (
@@ -241,5 +243,5 @@ def searched_lines(searched: Progress, grounds: Sequence[Ground], at_once: int) 
             f"{plural(len(ground.functions), 'function')} ({names})"
         )
     if now:
-        phases = ", ".join(f"{phase} {seconds / now:.1f} s" for phase, seconds in searched.phases.items())
+        phases = ", ".join(f"{phase} {seconds / now:.1f} s" for phase, seconds in progress.phases.items())
         yield f"time of a boot: {phases}"

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from harness.base.files import read_json, write_atomic
 from harness.grid.lines import Kind, Move, Trend
-from harness.hunt.kept import KeptFind, try_find
+from harness.hunt.finds import KeptFind, try_find
 from harness.judge.claims import Judgement
 from harness.judge.difference import JUDGED, Difference
 from harness.judge.verdict import Verdict

@@ -14,7 +14,7 @@ from harness import fitted
 from harness.bisect.notebook import setting_of
 from harness.bisect.repository import Repository
 from harness.grid.lines import Move
-from harness.hunt.kept import KeptFind, try_find
+from harness.hunt.finds import KeptFind, try_find
 from harness.judge.difference import ArmFigure
 from harness.patch.choice import ScenarioChoice
 from harness.profile.cells import ProfiledCell, busy_cell, profile_of, profiles_of_runs

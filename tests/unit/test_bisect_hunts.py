@@ -14,7 +14,7 @@ from harness.bisect.search import Bisection
 from harness.commands.bisect import Bisect
 from harness.commands.parser import build_parser
 from harness.grid.lines import GridRow
-from harness.hunt.kept import Attempt, KeptFind
+from harness.hunt.finds import Attempt, KeptFind
 from harness.limits.entries import load_scenario
 from harness.scenario.model import Scenario
 from lab.base.errors import CannotJudge

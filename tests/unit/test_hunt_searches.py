@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from harness.base.checkout import HUNTS
-from harness.hunt.kept import Attempt, KeptFind, enough, find_file, odds, read_find, try_find, write_find
+from harness.hunt.finds import Attempt, KeptFind, enough, find_file, odds, read_find, try_find, write_find
 from harness.hunt.matrix import hunt_matrix, keep_hunts, kept_hunts
 from harness.hunt.search import MIXED, Limits, Mix, Search
 from harness.hunt.trial import Fault, Ground, Trial
@@ -75,7 +75,7 @@ def test_mistakes_of_a_find_are_told_at_once_with_their_place(tmp_path: Path) ->
 
 
 def test_a_find_has_a_name_or_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.hunt.kept.HUNTS", tmp_path)
+    monkeypatch.setattr("harness.hunt.finds.HUNTS", tmp_path)
     path = tmp_path / "planted-list.yaml"
     write_find(path, KEPT)
     assert find_file(str(path)) == find_file("planted-list") == path
@@ -138,7 +138,7 @@ def test_a_kept_search_ends_at_a_fault_of_its_kind(
 ) -> None:
     """17 seeds of stalls from 10 on; the boots are made up."""
     boots = _Boots(faults)
-    monkeypatch.setattr("harness.hunt.kept.grounds_of", lambda *_, **__: [boots])
+    monkeypatch.setattr("harness.hunt.finds.grounds_of", lambda *_, **__: [boots])
     kernel: Any = SimpleNamespace(spec="debian:6.12")
     kept = replace(KEPT, strategy=STALLS, first=10)
     turns = Turns(Lanes(1, 1 << 30), boot=cast(Any, "here"))
@@ -200,7 +200,7 @@ def test_pairs_of_accesses_are_counted_by_their_orders_also_in_a_search_that_goe
 def test_kept_searches_on_kernels_share_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A find on a kernel that its file calls good fails; a kernel that is not there is skipped."""
     boots = _Boots({11: Fault("warning", "a")})
-    monkeypatch.setattr("harness.hunt.kept.grounds_of", lambda *_, **__: [boots])
+    monkeypatch.setattr("harness.hunt.finds.grounds_of", lambda *_, **__: [boots])
     kept = replace(KEPT, strategy=STALLS, first=10, good=("debian:7.2",))
     monkeypatch.setattr("harness.hunt.matrix.every_find", lambda: {"hunts/a.yaml": kept})
     turns = Turns(Lanes(1, 1 << 30), boot=cast(Any, "here"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.cli import main
-from harness.hunt.kept import Attempt, KeptFind, finds_in, write_find
+from harness.hunt.finds import Attempt, KeptFind, finds_in, write_find
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge
 from lab.kernels.model import Kernel
 from tests.unit.series_samples import SAME, Measuring, patched, series_of, small_tree
@@ -43,7 +43,7 @@ def test_a_kept_search_that_finds_a_fault_in_the_series_alone_is_worse(
     hunts.mkdir()
     write_find(hunts / "late.yaml", KEPT)
     write_find(hunts / "other.yaml", replace(KEPT, functions=("helper",)))
-    monkeypatch.setattr("harness.hunt.kept.HUNTS", hunts)
+    monkeypatch.setattr("harness.hunt.finds.HUNTS", hunts)
     sha = git(tree, "rev-parse", "HEAD")
     path = series_of(tmp_path, patched(tree, "block/tags.c", "depth = 0", "depth = 1"))
     sides: dict[bool, Attempt | None] = {True: base, False: series}

@@ -13,7 +13,7 @@ from harness.cli import main
 from harness.commands import track as command
 from harness.commands.track import budget, exit_code
 from harness.grid.lines import Kind, Trend
-from harness.hunt.kept import KeptFind
+from harness.hunt.finds import KeptFind
 from harness.track.night import Tracker
 from harness.track.runs import due
 from harness.track.site import commands

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from harness.bisect.repository import Repository
-from harness.hunt.kept import Attempt, KeptFind
+from harness.hunt.finds import Attempt, KeptFind
 from harness.patch.choice import ChosenScenario, ScenarioChoice
 from harness.patch.sources import Touched
 from harness.profile.cells import ProfiledCell

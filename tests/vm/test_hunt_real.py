@@ -10,7 +10,7 @@ import pytest
 
 from harness.cli import main
 from harness.commands.options import tell
-from harness.hunt.kept import find_file, read_find
+from harness.hunt.finds import find_file, read_find
 from harness.hunt.reduce import Reducer
 from harness.hunt.search import Limits, Search
 from harness.hunt.trial import Ground, ready

@@ -145,11 +145,11 @@ def try_find(
         fault = f"{clean}, without any change of CPU"
         return Attempt(1, fault) if clean.kind == kept.kind else Attempt(1, others=(fault,))
     limits = Limits(kept.seeds, minutes, kept.first, kind=kept.kind)
-    searched = Search([ground], kept.strategy, root, turns.lanes.at_once, make=turns.boot).run(limits)
-    faults = sorted((find.seed, str(find.trial.fault)) for find in searched.finds)
+    progress = Search([ground], kept.strategy, root, turns.lanes.at_once, make=turns.boot).run(limits)
+    faults = sorted((find.seed, str(find.trial.fault)) for find in progress.finds)
     same = [(seed - kept.first + 1, fault) for seed, fault in faults if fault.startswith(f"{kept.kind}:")]
     others = tuple(fault for _, fault in faults if not fault.startswith(f"{kept.kind}:"))
-    return Attempt(*(min(same) if same else (searched.seeds, "")), others, ground.functions != kept.functions)
+    return Attempt(*(min(same) if same else (progress.seeds, "")), others, ground.functions != kept.functions)
 
 
 def write_find(path: Path, kept: KeptFind) -> None:
