@@ -152,9 +152,7 @@ def story_of(find: Find, repeated: int, reduced: Reduction, strategy: str, tell:
         Step(
             stop(Position(each.change.cpu, each.change.address, each.executed, each.values)),
             *(each.change.nth, each.change.leader),
-            tuple(
-                location(*blocks) for _, blocks in groupby(each.others, lambda other: (other.cpu, of(other.address)))
-            ),
+            tuple(location(*near) for _, near in groupby(each.others, lambda other: (other.cpu, of(other.address)))),
             location(each.back) if each.back else None,
             each.back.executed - each.executed if each.back else 0,
         )
