@@ -66,10 +66,10 @@ topology:
   stacks: {md0: {kind: md, level: raid1, over: [d0..1]}}
 loads:
   load:
-    reader: {disk: md0, rw: randread, bs: 4k, iodepth: 1, ioengine: psync, thinktime: 1ms}
-    writer: {disk: md0, rw: randwrite, bs: 4k, iodepth: 1, ioengine: psync, thinktime: 1ms}
+    reader: {disk: md0, rw: randread, bs: 4k, iodepth: 1, ioengine: psync, thinktime: 1ms, size: 256k}
+    writer: {disk: md0, rw: randwrite, bs: 4k, iodepth: 1, ioengine: psync, thinktime: 1ms, size: 256k}
     events:
-      - {at: 100ms, disk: d0, write: config/badblocks, to: +0-65535, errors: true}
+      - {at: 100ms, disk: d0, write: config/badblocks, to: +2048-2559, errors: true}
 """
 ERRORS = """\
 topology:
@@ -89,20 +89,22 @@ loads:
 
 @pytest.mark.parametrize("kernel", ["debian:6.1", "debian:7.2"])
 @pytest.mark.parametrize(
-    ("text", "least"),
+    ("text", "least", "logged"),
     [
-        (STACKS, {"file.lat.max": 45e6, "reader.lat.max": 100e6}),
-        (LUNS, {}),
-        (MIRROR, {"reader.errors": 0, "writer.errors": 0}),
-        (ERRORS, {"reader.errors": 1, "reader.lat.max": 30e6}),
+        (STACKS, {"file.lat.max": 45e6, "reader.lat.max": 100e6}, "md0"),
+        (LUNS, {}, "is deleted"),
+        (MIRROR, {"reader.errors": 0, "writer.errors": 0}, "I/O error, dev nullb0"),
+        (ERRORS, {"reader.errors": 1, "reader.lat.max": 30e6}, "I/O error, dev sda"),
     ],
     ids=["stacks", "luns", "mirror", "errors"],
 )
-def test_the_kernel_does_what_events_ask_for(kernel: str, text: str, least: dict[str, float], tmp_path: Path) -> None:
+def test_the_kernel_does_what_events_ask_for(
+    kernel: str, text: str, least: dict[str, float], logged: str, tmp_path: Path
+) -> None:
     """A write waits while its filesystem is frozen, for 50 ms, a read while its device is suspended, for some 150 ms.
 
-    A LUN is deleted 40 ms from the beginning of the window, which has no ramp. A mirror loses a member with bad blocks,
-    and its writer sees no error. A read whose command fails each time it is tried again, some ms later, has one.
+    A LUN is deleted 40 ms from the beginning of the window, which has no ramp. A mirror has a member with bad blocks,
+    and its roles see no error. A read whose command fails each time it is tried again, some ms later, has one.
     """
     (tmp_path / "done.yaml").write_text(HEAD + text)
     done = blklab("run", str(tmp_path / "done.yaml"), "--kernel", kernel, "--results", str(tmp_path / "results"))
@@ -116,6 +118,8 @@ def test_the_kernel_does_what_events_ask_for(kernel: str, text: str, least: dict
     (log,), (samples,) = run.glob("boots/*/console.txt"), run.glob("boots/*/out/load.samples.json")
     for uptime in re.findall(r"\[ *([0-9.]+)\] blklab: .* is deleted", log.read_text()):
         assert 0 <= 1e3 * float(uptime) - json.loads(samples.read_text())["began"] / 1e6 - 40 < 5
+    (said,) = run.glob("boots/*/out/kmsg")
+    assert logged in said.read_text()
     for name, value in least.items():
         figure = cell["figures"][f"load.{name}"]
         assert figure >= value if value else figure == 0, name
