@@ -136,7 +136,8 @@ class Position:
 class LoggedChange:
     """A change that was made, where other CPUs executed meanwhile, and where its own CPU went on.
 
-    ``values`` are those of the block behind which it stopped.
+    ``values`` are those of the block behind which it stopped. One of several passes has ``stops`` behind the places
+    that came next.
     """
 
     change: Change
@@ -144,6 +145,7 @@ class LoggedChange:
     others: tuple[Position, ...]
     back: Position | None
     values: Mapping[int, int] = field(default_factory=dict, compare=False)
+    stops: tuple[Change, ...] = ()
 
 
 def read_log(folder: Path) -> Iterator[LoggedChange]:
@@ -152,17 +154,21 @@ def read_log(folder: Path) -> Iterator[LoggedChange]:
     rows = [line.split() for line in path.read_text().splitlines()] if path.is_file() else []
     starts = [place for place, row in enumerate(rows) if row[0] == "change"]
     for start, end in pairwise((*starts, len(rows))):
-        cpu, address, *numbers, executed = rows[start][1:]
+        cpu, begin, *numbers, executed = rows[start][1:]
         stopped = dict[int, int]()
         # The line of a block is before its values, and CPUs execute one at a time.
-        latest, positions = {cpu: stopped}, list[tuple[str, Position]]()
+        latest, positions, stops = {cpu: stopped}, list[tuple[str, Position]](), list[tuple[int, int]]()
         for word, number, at, *rest in rows[start + 1 : end]:
             if word == "value":
                 latest.get(number, stopped)[int(at, 16)] = int(rest[-1], 16)
-            else:
-                latest[number] = {}
+                continue
+            latest[number] = {}
+            if word != "stop":
                 positions.append((word, Position(int(number), int(at, 16), int(rest[0]), latest[number])))
+            elif number == cpu and rest[1] != "0":
+                stops.append((int(at, 16), int(rest[1])))
         back = next((position for word, position in positions if word == "back" and position.cpu == int(cpu)), None)
         others = tuple(position for word, position in positions if word == "run")
-        change = Change(int(cpu), int(address, 16), *map(int, numbers))
-        yield LoggedChange(change, int(executed), others, back, stopped)
+        change = Change(int(cpu), int(begin, 16), *map(int, numbers))
+        again = (replace(change, address=address, nth=nth, passes=1) for address, nth in stops)
+        yield LoggedChange(change, int(executed), others, back, stopped, tuple(again))

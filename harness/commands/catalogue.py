@@ -133,7 +133,9 @@ class ListNames(Command):
                 except InputErrors as error:
                     print(error, file=sys.stderr)
                     code = EXIT_MISUSE
-        _print_titles(titles)
+        width = max(map(len, titles), default=0)
+        for name, title in titles.items():
+            print(f"{name:{width}}  {title}")
         return code
 
 
@@ -142,12 +144,6 @@ def _print_kernels(listed: Sequence[Offer]) -> None:
     for offer in listed:
         table.add_row(offer.series, offer.version, offer.suite, "yes" if offer.cached else "no")
     print_wide(console_of(), table)
-
-
-def _print_titles(titles: Mapping[str, str]) -> None:
-    width = max(map(len, titles), default=0)
-    for name, title in titles.items():
-        print(f"{name:{width}}  {title}")
 
 
 class Show(Command):

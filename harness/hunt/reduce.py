@@ -103,6 +103,12 @@ class Reducer:
                 simpler = replace(left[place], **{key: usual})
                 if simpler != left[place] and self.fails((*left[:place], simpler, *left[place + 1 :])):
                     left[place] = simpler
+            for place, change in enumerate(left):
+                # Which of the blocks behind which it stops one after another is it?
+                if change.passes > 1 and self.fails(left):
+                    stops = [stop for made in read_log(self._folder) if made.change == change for stop in made.stops]
+                    several = ((*left[:place], stop, *left[place + 1 :]) for stop in reversed(stops))
+                    left = [*next(filter(self.fails, several), left)]
         trial = self._boot(Schedule(tuple(self._least), values=True))
         # Of those behind the fault none is made.
         least = tuple(made.change for made in read_log(trial.folder))
@@ -111,7 +117,7 @@ class Reducer:
     def _alone(self, changes: Sequence[Change]) -> list[Change]:
         steps = sorted(range(-NEAR, NEAR + 1), key=abs)
         for last, step in product(reversed(changes[-LAST:]), steps):
-            change = replace(last, nth=last.nth + step, length=max(last.length * last.passes, LONG), passes=1)
+            change = replace(last, nth=last.nth + step, length=max(last.length, LONG))
             if change.nth > 0 and self.fails([change]):
                 return [change]
         return []

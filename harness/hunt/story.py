@@ -52,6 +52,7 @@ class Step:
 
     at: Location
     nth: int
+    passes: int
     leader: int
     others: tuple[Location, ...]
     back: Location | None
@@ -59,7 +60,8 @@ class Step:
 
     @property
     def order(self) -> str:
-        return f", CPU {self.leader} executes first" if self.leader != NOBODY else ""
+        again = f" and the next {self.passes - 1}" if self.passes > 1 else ""
+        return again + (f", CPU {self.leader} executes first" if self.leader != NOBODY else "")
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def story_of(find: Find, repeated: int, reduced: Reduction, strategy: str, tell:
     steps = tuple(
         Step(
             stop(Position(each.change.cpu, each.change.address, each.executed, each.values)),
-            *(each.change.nth, each.change.leader),
+            *(each.change.nth, each.change.passes, each.change.leader),
             tuple(location(*near) for _, near in groupby(each.others, lambda other: (other.cpu, of(other.address)))),
             location(each.back) if each.back else None,
             each.back.executed - each.executed if each.back else 0,

@@ -4,7 +4,7 @@
 import re
 import threading
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -174,7 +174,9 @@ def ready(
     if strange := {*functions} - {*_known(functions, symbols)}:
         raise Misuse(f"{kernel.release} has no function {', '.join(sorted(strange))}", remedy="see its /proc/kallsyms")
     accesses = tuple(accesses_of(record, scenario, symbols))
-    named = tuple(functions) or _known(hunt.at, symbols) or _moving(accesses, symbols)
+    moving = (symbols.function_at(access.address) for access in accesses if access.moves)
+    named = tuple(functions) or _known(hunt.at, symbols)
+    named = named or tuple(sorted({source_name(symbol.name) for symbol in moving if symbol}))
     ground = Ground(lab, scenario, arm, prepared, symbols, named, accesses=accesses)
     tell(f"{arm.name}: a boot without changes, places in {len(named)} functions")
     plain = ground.boot(Schedule(), folder / "plain")
@@ -208,12 +210,6 @@ def accesses_of(record: BootRecord, scenario: Scenario, symbols: Symbols) -> Ite
             place = str(names.place(line))
             for by in line.accessors:
                 yield Access(by.address, place, by.reads, by.writes, by.read_moves + by.write_moves)
-
-
-def _moving(accesses: Iterable[Access], symbols: Symbols) -> tuple[str, ...]:
-    """The functions whose instructions move lines between CPUs."""
-    moving = (symbols.function_at(access.address) for access in accesses if access.moves)
-    return tuple(sorted({source_name(symbol.name) for symbol in moving if symbol}))
 
 
 def fault_of(record: BootRecord, scenario: Scenario, arm: Arm) -> Fault | None:

@@ -237,15 +237,13 @@ def _no_hits(load: Load, role: Role) -> str:
 
 
 def _folios() -> Iterator[Figure]:
-    def untraced(load: Load, role: Role) -> str:
-        return "" if load.folios else "they are counted in a load with folios: true"
-
     def unsized(key: FigureKey, figures: Figures) -> str:
         return "the kernel's trace does not say how large a folio is, which Linux 5.17 and later do"
 
     says = "folios that the page cache got for files on the role's filesystem, their size, and how many have 2^N pages"
     folio = partial(Figure, says=says, source=BootFile.TRACE, basis=Basis.COUNT, noise=Noise.COUNTER)
-    folio = partial(folio, lacks=untraced, absent=unsized)
+    untraced = "they are counted in a load with folios: true"
+    folio = partial(folio, lacks=lambda load, role: "" if load.folios else untraced, absent=unsized)
     yield folio("folios")
     yield folio("folios.sectors", unit="sectors")
     yield from (folio(f"folios.order{order}") for order in range(LARGEST_FOLIO + 1))

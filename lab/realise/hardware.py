@@ -168,16 +168,12 @@ def _node(number: int) -> str:
 
 def _backend_words(topology: Topology) -> Iterator[str]:
     """Throttle groups, and one tree of block nodes per LUN (per namespace, if several LUNs are its paths)."""
-    for group, rate in _groups(topology).items():
+    limits = {f"disk.{disk.name}": disk.rate for disk in topology.disks.values() if disk.rate is not None}
+    limits |= {f"link.{link.name}": link.rate for link in topology.links.values()}
+    for group, rate in limits.items():
         yield from _option("-object", **{"qom-type": "throttle-group", "id": group, "limits": {"bps-total": rate}})
     for number, lun in enumerate(topology.luns.values()):
         yield from _option("-blockdev", **_tree(topology, lun), **{"node-name": _node(number)})
-
-
-def _groups(topology: Topology) -> dict[str, int]:
-    """Bytes per second of each throttle group, by its id."""
-    disks = {f"disk.{disk.name}": disk.rate for disk in topology.disks.values() if disk.rate is not None}
-    return disks | {f"link.{link.name}": link.rate for link in topology.links.values()}
 
 
 def _files(topology: Topology) -> dict[str, int]:

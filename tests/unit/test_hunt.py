@@ -72,10 +72,14 @@ def test_what_a_boot_did_with_a_schedule(tmp_path: Path) -> None:
     with pytest.raises(LabBroken, match="schedule cannot be read"):
         read_course("hits 9 order\n")
     assert [*read_log(tmp_path)] == []
-    rows = ("change 1 a0 3 500 1 -1 10", "run 0 b0 12", "back 1 a8 90", "change 0 b0 1 100 1 2 200", "run 1 a0 210")
+    rows = ["change 1 a0 3 500 3 -1 10", "run 0 b0 12", "stop 1 a4 13 2", "stop 0 a4 13 7", "value 1 a5 r 1"]
+    rows += ["stop 1 a6 14 0", "back 1 a8 90", "change 0 b0 1 100 1 2 200", "run 1 a0 210"]
     (tmp_path / "schedule.log").write_text("\n".join(rows))
     assert [*read_log(tmp_path)] == [
-        LoggedChange(Change(1, 0xA0, 3, 500, 1), 10, (Position(0, 0xB0, 12),), Position(1, 0xA8, 90)),
+        LoggedChange(
+            *(Change(1, 0xA0, 3, 500, 3), 10, (Position(0, 0xB0, 12),), Position(1, 0xA8, 90)),
+            stops=(Change(1, 0xA4, 2, 500),),
+        ),
         LoggedChange(Change(0, 0xB0, 1, 100, 1, 2), 200, (Position(1, 0xA0, 210),), None),
     ]
 
@@ -132,7 +136,8 @@ def test_changes_that_only_move_a_late_one_are_left_out(tmp_path: Path, earlier:
     CPU stands for 20 us."""
     decides = Change(1, 0x140, 400, 9000, 2)
     changes = (*CHANGES[:earlier], decides, *CHANGES[earlier : earlier + later])
-    wanted = {changes, (replace(decides, nth=403, length=20_000, passes=1),)}
+    again = replace(decides, nth=403, length=20_000)
+    wanted = {changes, (again,), (replace(again, passes=1),)}
     fault = Fault("oops", "BUG")
 
     def boot(schedule: Schedule, folder: Path) -> Trial:
@@ -144,6 +149,25 @@ def test_changes_that_only_move_a_late_one_are_left_out(tmp_path: Path, earlier:
     boot(Schedule(changes), tmp_path)
     reduced = Reducer(ground, fault, tmp_path / "reduce", lambda _: None).reduce(Schedule(), tmp_path)
     assert (reduced.changes, reduced.before) == ((Change(1, 0x140, 403, 20_000),), len(changes))
+
+
+def test_of_several_blocks_behind_which_a_cpu_stops_the_one_that_decides_is_left(tmp_path: Path) -> None:
+    """It stops behind 0x140, 0x150 and 0x160, the last of which is no place; what decides is the stop behind 0x150."""
+    change, decides, fault = Change(1, 0x140, 400, 30_000, 3), Change(1, 0x150, 7, 30_000), Fault("oops", "BUG")
+    log = "change 1 140 400 30000 3 -1 10\nstop 1 150 12 7\nstop 1 160 13 0\nback 1 170 14\n"
+
+    def boot(schedule: Schedule, folder: Path) -> Trial:
+        (tried,) = schedule.changes or (None,)
+        folder.mkdir(exist_ok=True)
+        (folder / "schedule.log").write_text(log if tried == change else f"change {str(tried)[3:]} 10\n")
+        return Trial(folder, fault if tried in (change, decides) else None, None, "", {})
+
+    ground: Any = SimpleNamespace(boot=boot)
+    boot(Schedule((change,)), tmp_path)
+    reduced = Reducer(ground, fault, tmp_path / "reduce", lambda _: None).reduce(Schedule(), tmp_path)
+    assert reduced.changes == (decides,)
+    step = replace(told_story(tmp_path, MADE.replace("1 500 1 1 10", "1 500 3 1 10")).steps[0])
+    assert step.order == " and the next 2, CPU 1 executes first"
 
 
 def test_changes_that_prevent_the_fault_do_not_mislead() -> None:

@@ -264,6 +264,8 @@ static void go_on(struct cpu *cpu, const struct translated *now, bool other_cpu)
 	struct standing *own = &standing[cpu->number];
 
 	if (own->passes && --own->passes) {
+		fprintf(log_file, "stop %u %" PRIx64 " %" PRIu64 " %" PRIu64 "\n", cpu->number, now->address, executed,
+			now->place ? now->place->count[cpu->number] + 1 : 0);
 		stand(cpu->number, own->length);
 	} else if (own->length) {
 		own->length = 0;
