@@ -136,8 +136,7 @@ class Position:
 class LoggedChange:
     """A change that was made, where other CPUs executed meanwhile, and where its own CPU went on.
 
-    ``values`` are those of the block behind which it stopped. One of several passes has ``stops`` behind the places
-    that came next.
+    ``values`` are those of the block behind which it stopped. ``stops`` are its further passes, each as a change.
     """
 
     change: Change

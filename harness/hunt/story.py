@@ -59,9 +59,10 @@ class Step:
     instructions: int
 
     @property
-    def order(self) -> str:
-        again = f" and the next {self.passes - 1}" if self.passes > 1 else ""
-        return again + (f", CPU {self.leader} executes first" if self.leader != NOBODY else "")
+    def stop(self) -> str:
+        blocks = f"this block and the next {self.passes - 1}" if self.passes > 1 else "this block"
+        first = f", CPU {self.leader} executes first" if self.leader != NOBODY else ""
+        return f"time {self.nth}, stops behind {blocks}{first}"
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Story:
         if hidden := max(len(self.steps) - _CHANGES, 0):
             yield f"  the first {hidden} are in story.json"
         for number, step in enumerate(self.steps[hidden:], start=hidden + 1):
-            yield f"  {number}. {step.at}, time {step.nth}, stops behind this block{step.order}"
+            yield f"  {number}. {step.at}, {step.stop}"
             for other in step.others[:_STAYS]:
                 yield f"       -> {other}"
             if len(step.others) > _STAYS:
@@ -116,12 +117,12 @@ class Story:
 
 def _rows(number: int, step: Step) -> Iterator[Values]:
     """What CPUs do while one has stopped; the first row has the ``number`` of the change."""
-    rows = [("■", "miss", step.at, f"time {step.nth}{step.order}")]
+    rows = [("■", "miss", step.at, step.stop)]
     rows += [("→", "done", other, "") for other in step.others]
     rows += [("▶", "miss", step.back, f"after {step.instructions:,} instructions")] if step.back else []
     for place, (mark, kind, location, note) in enumerate(rows):
-        begins = "" if place else number
-        yield {"mark": mark, "kind": kind, "location": location, "note": note, "stands": step.at.cpu, "number": begins}
+        row = {"mark": mark, "kind": kind, "location": location, "note": note, "stands": step.at.cpu}
+        yield {**row, "number": "" if place else number}
 
 
 def story_of(find: Find, repeated: int, reduced: Reduction, strategy: str, tell: Tell) -> Story:

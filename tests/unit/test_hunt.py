@@ -167,7 +167,7 @@ def test_of_several_blocks_behind_which_a_cpu_stops_the_one_that_decides_is_left
     reduced = Reducer(ground, fault, tmp_path / "reduce", lambda _: None).reduce(Schedule(), tmp_path)
     assert reduced.changes == (decides,)
     step = replace(told_story(tmp_path, MADE.replace("1 500 1 1 10", "1 500 3 1 10")).steps[0])
-    assert step.order == " and the next 2, CPU 1 executes first"
+    assert step.stop == "time 1, stops behind this block and the next 2, CPU 1 executes first"
 
 
 def test_changes_that_prevent_the_fault_do_not_mislead() -> None:
