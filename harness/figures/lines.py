@@ -3,6 +3,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO, TextIOWrapper
 from typing import NamedTuple
 
 from harness.figures.boot import LoadFiles, MeasurementError
@@ -128,7 +129,7 @@ def read_sharing(data: bytes, file: str) -> Sharing:
     """Raises MeasurementError."""
     turns, cpus, locks, lines = 0, dict[int, CpuCounts](), list[LockUse](), list[CacheLine]()
     try:
-        for row in data.decode().splitlines():
+        for row in TextIOWrapper(BytesIO(data), "ascii"):  # hundreds of MB
             kind, *words = row.split()
             match kind:
                 case "turns":

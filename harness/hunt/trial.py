@@ -202,6 +202,7 @@ def _known(functions: Collection[str], symbols: Symbols) -> tuple[str, ...]:
 
 
 def accesses_of(record: BootRecord, scenario: Scenario, symbols: Symbols) -> Iterator[Access]:
+    counts: dict[tuple[int, str], tuple[int, int, int]] = {}
     for load in scenario.loads:
         name = LINES_FILE.format(load=load)
         sharing = read_sharing(record.files[name], name)
@@ -209,7 +210,10 @@ def accesses_of(record: BootRecord, scenario: Scenario, symbols: Symbols) -> Ite
         for line in sharing.lines:
             place = str(names.place(line))
             for by in line.accessors:
-                yield Access(by.address, place, by.reads, by.writes, by.read_moves + by.write_moves)
+                reads, writes, moves = counts.get((by.address, place), (0, 0, 0))
+                now = reads + by.reads, writes + by.writes, moves + by.read_moves + by.write_moves
+                counts[by.address, place] = now
+    return (Access(*which, *count) for which, count in counts.items())
 
 
 def fault_of(record: BootRecord, scenario: Scenario, arm: Arm) -> Fault | None:

@@ -42,7 +42,8 @@ def look(wanted: str) -> FoundKernel | tuple[Path, ...]:
     Misuse when they hold no kernel or several, CannotJudge when it is not built or no image.
     """
     parts = parts_of(wanted)
-    if packages := packages_in(parts):
+    listed = (sorted(part.iterdir()) if part.is_dir() else [part] for part in parts)
+    if packages := tuple(path for paths in listed for path in paths if path.suffix in _UNPACK and path.is_file()):
         if others := [part for part in parts if not part.is_dir() and part not in packages]:
             raise Misuse(f"{others[0]} is no .deb or .rpm package", remedy="name packages, or a folder of them, alone")
         return packages
@@ -229,12 +230,6 @@ _SPLIT = (
     "linux-base; Fedora and RHEL: kernel-core, kernel-modules-core, kernel-modules and kernel-modules-internal; "
     "openSUSE: kernel-default"
 )
-
-
-def packages_in(parts: Sequence[Path]) -> tuple[Path, ...]:
-    """The package files among ``parts`` and in the folders among them; empty when there is none."""
-    listed = (sorted(part.iterdir()) if part.is_dir() else [part] for part in parts)
-    return tuple(path for paths in listed for path in paths if path.suffix in _UNPACK and path.is_file())
 
 
 def stored(packages: Sequence[Path], cache: Cache, tell: Tell) -> Path:

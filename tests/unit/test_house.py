@@ -17,7 +17,7 @@ SOURCE_SUFFIXES = {".py", ".sh", ".yaml", ".toml", ".config", ".c", ".in"}
 SOURCE_NAMES = {"Makefile", "init", ".gitignore"}
 MODULE_LINES = 450
 FUNCTION_LINES = 60
-PRODUCT_LINES, PRODUCT_MODULES = 44_706, 210
+PRODUCT_LINES, PRODUCT_MODULES = 44_704, 210
 """Of lab and harness together."""
 TOOL_LINES = 3_362
 

@@ -132,7 +132,9 @@ def _claims(console: Console, verdict: Verdict, width: int, *, full: bool) -> No
     """A row for each claim and control, failures first, and below it what explains it."""
     every = sorted(map(claim_text, (*verdict.claims, *verdict.controls)), key=lambda text: severity(text.entry.word))
     shown = [text for text in every if full or text.entry.word != NOT_RUN]
-    rows = [(text.state, text.must, text.figure, *_bound(text)) for text in shown]
+    gauged = [gauge(text.entry.judgement, text.entry.entry.expect) for text in shown]
+    expected = [text.entry.expect.replace(" .. ", "..") for text in shown]
+    rows = [(text.state, text.must, text.figure, *bound) for text, *bound in zip(shown, expected, gauged, strict=True)]
     heads = ("state", "must")
     states, musts, figures, bounds, gauges = (
         max(map(len, column)) for column in zip(*rows, (*heads, "", "", ""), strict=True)
@@ -158,10 +160,6 @@ def _claims(console: Console, verdict: Verdict, width: int, *, full: bool) -> No
                 _print(console, Text(" " * before).append(line, "dim"))
     if hidden := len(every) - len(shown):
         _print(console, Text(f"  {plural(hidden, 'negative control')} not run: made for another kernel (-v)", "dim"))
-
-
-def _bound(text: ClaimText) -> tuple[str, str]:
-    return text.entry.expect.replace(" .. ", ".."), gauge(text.entry.judgement, text.entry.entry.expect)
 
 
 def _notes(text: ClaimText, *, full: bool) -> Iterator[str]:
