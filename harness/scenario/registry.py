@@ -153,7 +153,7 @@ def _single(load: Load, role: Role) -> str:
     return "" if role.numjobs > 1 else "it is known of a role with numjobs"
 
 
-def _sound(load: Load, role: Role) -> str:
+def _errorless(load: Load, role: Role) -> str:
     return "" if io_may_fail(load.events) else "its load has no event with errors"
 
 
@@ -175,8 +175,8 @@ def _fio() -> Iterator[Figure]:
             noise = Noise.MEDIAN if name == "p50" else Noise.PERCENTILE
             yield latency(f"{kind}.{name}", noise=noise, lacks=_apart)
     says = "blocks that a role with verify read and that were not what had been written there"
-    yield Figure("verify.bad", says, lacks=lambda load, role: "" if _sound(load, role) else "errors counts them, too")
-    yield Figure("errors", "I/Os that failed, bad blocks of a role with verify among them", lacks=_sound)
+    yield Figure("verify.bad", says, lacks=lambda load, role: "" if _errorless(load, role) else "errors counts them")
+    yield Figure("errors", "I/Os that failed, bad blocks of a role with verify among them", lacks=_errorless)
     for name, unit in ((TOTAL_IOS, ""), (RUNTIME, "ns")):
         yield Figure(name, "recorded for other figures", unit=unit, basis=Basis.TIME, held_by=())
 
